@@ -1,0 +1,1 @@
+"""Plain data that the layers exchange. Imports nothing of octavo but `errors`."""

@@ -1,0 +1,45 @@
+"""The facts of one model that the engine and the model files need, read from its file's metadata.
+
+Each `models/*.py` fills one from its own metadata; nothing here knows an architecture or a format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RopeConfig:
+    """Rotary embedding of one kind of layer. `factors` divide the frequencies one by one."""
+
+    theta: float
+    rotary_dim: int
+    scale: float = 1.0
+    factors: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerConfig:
+    """What may differ between layers. `sliding_window` 0 means full attention."""
+
+    num_kv_heads: int
+    head_dim: int
+    rope: RopeConfig
+    sliding_window: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    architecture: str
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_heads: int
+    layers: tuple[LayerConfig, ...]
+    max_context_tokens: int
+    norm_eps: float
+    attention_scale: float
+    attention_softcap: float = 0.0
+    logits_softcap: float = 0.0
+    embedding_scale: float = 1.0
+    ties_embeddings: bool = False

@@ -1,0 +1,87 @@
+"""What the engine says about a request: a stream of deltas per sequence, the last one terminal.
+
+Every (request_id, index) gets exactly one output with a finish_reason, whatever happens.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "abort", "error"]
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+    """Log probabilities at one position. `rank` is 1 for the most probable token.
+
+    The chosen (or, in a prompt, the actual) token first, then the n most probable in order.
+    """
+
+    token_id: int
+    logprob: float
+    rank: int
+    top_token_ids: list[int]
+    top_logprobs: list[float]
+
+
+class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """New tokens of one sequence since its last output.
+
+    `text` holds whole characters only and never any part of a stop string (unless asked for).
+    `logprobs` has one entry per new token. `prompt_logprobs` comes once, with the first output of
+    sequence 0; its first entry is None. `stop_reason` is the stop string or stop token id.
+    `num_cached_tokens` counts prompt tokens served by the prefix cache. `error` explains "error".
+    """
+
+    request_id: str
+    index: int = 0
+    token_ids: list[int] = []
+    text: str = ""
+    logprobs: list[TokenLogprobs] | None = None
+    prompt_logprobs: list[TokenLogprobs | None] | None = None
+    finish_reason: FinishReason | None = None
+    stop_reason: int | str | None = None
+    num_cached_tokens: int = 0
+    error: str | None = None
+
+
+class RequestTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Seconds of one finished sequence, for metrics. All measured by the engine's clock."""
+
+    queue_seconds: float = 0.0
+    prefill_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    num_prompt_tokens: int = 0
+    num_generation_tokens: int = 0
+    num_preemptions: int = 0
+
+
+class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A snapshot of the engine. Counters only grow.
+
+    A page that only the prefix cache holds counts as free: `num_used_pages` are those that some
+    sequence holds.
+    """
+
+    num_running: int = 0
+    num_waiting: int = 0
+    num_pages: int = 0
+    num_used_pages: int = 0
+    num_cached_pages: int = 0
+    num_steps: int = 0
+    num_preemptions: int = 0
+    prefix_cache_queries: int = 0
+    prefix_cache_hits: int = 0
+    num_prompt_tokens: int = 0
+    num_generation_tokens: int = 0
+    num_step_tokens: int = 0
+    step_seconds: float = 0.0
+
+
+class EngineOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything one step had to say."""
+
+    outputs: list[SequenceOutput] = []
+    finished: list[tuple[str, int, RequestTimes]] = []
+    stats: EngineStats = EngineStats()

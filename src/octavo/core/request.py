@@ -1,0 +1,22 @@
+"""A request as the engine takes it: token ids and wishes. Already checked; crosses processes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from octavo.core.sampling_params import SamplingParams
+
+
+class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`request_id` is ours and unique, never the client's. `arrival_time` is time.time() seconds.
+
+    `cache_salt` scopes the prefix cache: only requests of equal salt share pages.
+    Sampling with `n` > 1 makes n sequences with indices 0..n-1.
+    """
+
+    request_id: str
+    prompt_token_ids: list[int]
+    sampling_params: SamplingParams
+    arrival_time: float
+    cache_salt: str = ""
+    priority: int = 0

@@ -1,0 +1,153 @@
+"""How to choose tokens and when to stop: one request's wishes, checked for range on construction.
+
+Knows no vocabulary and no model; ids are checked against those by `engine.input_processor`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import msgspec
+
+from octavo.errors import InvalidRequest
+
+MAX_N = 16
+MAX_STOP_STRINGS = 16
+MAX_STOP_CHARS = 256
+MAX_LOGIT_BIAS = 1024
+MAX_LOGPROBS = 20
+MAX_TOKEN_IDS = 1024
+GREEDY_TEMPERATURE = 1e-5
+"""Temperatures below this choose greedily: dividing by them would only overflow."""
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Names and defaults are vLLM's. Raises `InvalidRequest` naming the first bad field.
+
+    `top_k` 0 or -1 means all. `logprobs` n returns the chosen token's log probability and the n
+    most probable ones (of the raw logits, before penalties and temperature). `prompt_logprobs`
+    likewise for the prompt. `seed` fixes the draw by (seed, position), whatever else runs.
+    """
+
+    n: int = 1
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: dict[int, float] | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    max_tokens: int | None = 16
+    min_tokens: int = 0
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    skip_special_tokens: bool = True
+    spaces_between_special_tokens: bool = True
+    detokenize: bool = True
+
+    def __post_init__(self) -> None:
+        _integer("n", self.n, 1, MAX_N)
+        _real("temperature", self.temperature, 0.0, 100.0)
+        _real("top_p", self.top_p, 0.0, 1.0, low_open=True)
+        _integer("top_k", self.top_k, -1, 2**31 - 1)
+        _real("min_p", self.min_p, 0.0, 1.0)
+        _real("presence_penalty", self.presence_penalty, -2.0, 2.0)
+        _real("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
+        _real("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True)
+        if self.seed is not None:
+            _integer("seed", self.seed, -(2**63), 2**64 - 1)
+        if self.max_tokens is not None:
+            _integer("max_tokens", self.max_tokens, 0, 2**31 - 1)
+        _integer("min_tokens", self.min_tokens, 0, 2**31 - 1)
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            raise InvalidRequest(
+                f"min_tokens is {self.min_tokens}, more than max_tokens {self.max_tokens}",
+                param="min_tokens",
+            )
+        for name in ("logprobs", "prompt_logprobs"):
+            value = getattr(self, name)
+            if value is not None:
+                _integer(name, value, 0, MAX_LOGPROBS)
+        self._check_stops()
+        self._check_logit_bias()
+
+    def _check_stops(self) -> None:
+        stops = self.stop_strings
+        if len(stops) > MAX_STOP_STRINGS:
+            raise InvalidRequest(
+                f"stop has {len(stops)} strings; at most {MAX_STOP_STRINGS} are allowed",
+                param="stop",
+            )
+        for text in stops:
+            if not isinstance(text, str) or not 1 <= len(text) <= MAX_STOP_CHARS:
+                raise InvalidRequest(
+                    f"each stop must be a string of 1 to {MAX_STOP_CHARS} characters",
+                    param="stop",
+                )
+        _ids("stop_token_ids", self.stop_token_ids)
+
+    def _check_logit_bias(self) -> None:
+        if self.logit_bias is None:
+            return
+        if len(self.logit_bias) > MAX_LOGIT_BIAS:
+            raise InvalidRequest(
+                f"logit_bias has {len(self.logit_bias)} entries; at most {MAX_LOGIT_BIAS}",
+                param="logit_bias",
+            )
+        _ids("logit_bias", list(self.logit_bias))
+        for token_id, bias in self.logit_bias.items():
+            _real(f"logit_bias[{token_id}]", bias, -100.0, 100.0)
+
+    @property
+    def stop_strings(self) -> Sequence[str]:
+        if self.stop is None:
+            return ()
+        return (self.stop,) if isinstance(self.stop, str) else self.stop
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature < GREEDY_TEMPERATURE
+
+
+def _integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidRequest(
+            f"{name} is {value!r}; an integer from {low} to {high} is allowed",
+            param=name.partition("[")[0],
+        )
+
+
+def _real(name: str, value: object, low: float, high: float, *, low_open: bool = False) -> None:
+    ok = (
+        not isinstance(value, bool)
+        and isinstance(value, int | float)
+        and math.isfinite(value)
+        and low <= value <= high
+        and not (low_open and value == low)
+    )
+    if not ok:
+        bounds = f"above {low} and up to {high}" if low_open else f"from {low} to {high}"
+        raise InvalidRequest(
+            f"{name} is {value!r}; a finite number {bounds} is allowed",
+            param=name.partition("[")[0],
+        )
+
+
+def _ids(name: str, values: Sequence[object] | None) -> None:
+    if values is None:
+        return
+    if len(values) > MAX_TOKEN_IDS:
+        raise InvalidRequest(
+            f"{name} has {len(values)} ids; at most {MAX_TOKEN_IDS} are allowed", param=name
+        )
+    for value in values:
+        _integer(name, value, 0, 2**31 - 1)
+
+

@@ -1,0 +1,48 @@
+"""Where the scheduler and the runner meet: what one step computes, and what came out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from octavo.core.outputs import TokenLogprobs
+from octavo.core.sequence import Sequence
+
+
+@dataclass(slots=True)
+class ScheduledSequence:
+    """Compute tokens [start, start + num_tokens) of `sequence`; its page table already covers them.
+
+    `samples` is true when the last of them is the sequence's last token, so that a new one is
+    drawn. `wants_prompt_logprobs`: logits of every one of these rows are needed.
+    """
+
+    sequence: Sequence
+    start: int
+    num_tokens: int
+    samples: bool
+    wants_prompt_logprobs: bool = False
+
+
+@dataclass(slots=True)
+class ScheduledStep:
+    """Decodes first, then prompt chunks. `num_tokens` is their sum, within the token budget."""
+
+    sequences: list[ScheduledSequence] = field(default_factory=list)
+    num_tokens: int = 0
+
+
+@dataclass(slots=True)
+class SequenceResult:
+    """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
+    prompt token at position start + i + 1."""
+
+    token_id: int | None = None
+    logprobs: TokenLogprobs | None = None
+    prompt_logprobs: list[TokenLogprobs] | None = None
+
+
+@dataclass(slots=True)
+class StepResult:
+    """One result per scheduled sequence, in the same order."""
+
+    results: list[SequenceResult]

@@ -1,0 +1,63 @@
+"""One sequence: a request's tokens, how many of them are computed, and the pages that hold them.
+
+Plain data, owned by the scheduler, read by the runner; neither knows the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+
+PAGE_TOKENS = 16
+"""Token slots in one page."""
+
+
+class SequenceState(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """`token_ids` is the prompt and then the answer. Tokens [0, num_computed_tokens) have their
+    keys and values in `page_table`'s pages. `seed` is drawn once, so that preemption and batching
+    change nothing.
+    """
+
+    request: EngineRequest
+    index: int
+    token_ids: list[int]
+    num_prompt_tokens: int
+    seed: int
+    state: SequenceState = SequenceState.WAITING
+    num_computed_tokens: int = 0
+    page_table: list[int] = field(default_factory=list)
+    num_cached_tokens: int = 0
+    num_preemptions: int = 0
+    first_scheduled_time: float = 0.0
+    first_token_time: float = 0.0
+
+    @property
+    def params(self) -> SamplingParams:
+        return self.request.sampling_params
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.request.request_id, self.index)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state is SequenceState.FINISHED

@@ -1,0 +1,40 @@
+// The int8 activation layout (DType::kQ8): groups of 32 values with one float scale, in row panels.
+#pragma once
+
+#include <cstdint>
+
+#include "octavo/types.h"
+
+namespace octavo {
+
+// A panel is up to `row_block` consecutive rows whose groups are interleaved, so that the matrix
+// kernel streams it. Panel of R rows, for each group of kGroup columns:
+//   int8    values[8][R][4]   quad q of row r: columns 4q .. 4q+3 of the group
+//   float   scale[R]          value = scale * int8
+//   float   sum[R]            scale * (sum of the group's int8 values), for formats with a minimum
+//   int32   int_sum[R]        sum of the group's int8 values, for formats with a zero point
+// i.e. kGroup + 12 bytes per row and group. The panel of rows [r0, r0 + R) starts at
+// r0 * activation_row_bytes(columns), so that values of any row count are dense.
+inline constexpr int kGroupRowBytes = kGroup + 12;
+
+constexpr int64_t activation_row_bytes(int64_t columns) {
+  const int64_t bytes = (columns + kGroup - 1) / kGroup * kGroupRowBytes;
+  return (bytes + 63) / 64 * 64;
+}
+
+// Rows are split into panels of nearly equal size, none above row_block; panel p of `rows` rows.
+struct Panel {
+  int32_t first_row;
+  int32_t rows;
+};
+constexpr int32_t num_panels(int32_t rows, int32_t row_block) {
+  return (rows + row_block - 1) / row_block;
+}
+constexpr Panel panel(int32_t p, int32_t rows, int32_t row_block) {
+  const int32_t n = num_panels(rows, row_block);
+  const int32_t first = static_cast<int32_t>(static_cast<int64_t>(p) * rows / n);
+  const int32_t last = static_cast<int32_t>(static_cast<int64_t>(p + 1) * rows / n);
+  return {first, last - first};
+}
+
+}  // namespace octavo

@@ -1,0 +1,30 @@
+// The instruction-set levels compiled into this extension, and the kernel table of each.
+// A kernel source in kernels/ is compiled once per level inside `namespace octavo::OCTAVO_LEVEL`.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "octavo/program.h"
+
+namespace octavo {
+
+// Kernels of one level. `row_block` is the number of rows that the level's matrix kernels hold in
+// registers; int8 activations are laid out in panels of that many rows.
+struct KernelTable {
+  const KernelEntry* entries;
+  int num_entries;
+  int row_block;
+};
+
+struct Level {
+  const char* name;             // "scalar", "avx2", "avx512", "avx512_vnni"
+  const KernelTable& (*table)();
+};
+
+// Levels that this build holds and this processor runs, slowest first.
+std::vector<Level> available_levels();
+// Null when there is no kernel of that name.
+KernelFunction find_kernel(const KernelTable& table, std::string_view name);
+
+}  // namespace octavo

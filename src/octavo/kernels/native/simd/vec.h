@@ -1,0 +1,360 @@
+// Sixteen float or int32 lanes, whatever the instruction set: one zmm, two ymm, or an array.
+// The only place, with simd/dot.h, where kernels meet intrinsics. Lanes never mix except in the
+// named reductions, which have one fixed order on every level.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(OCTAVO_LEVEL_avx512) || defined(OCTAVO_LEVEL_avx512_vnni)
+#define OCTAVO_AVX512 1
+#elif defined(OCTAVO_LEVEL_avx2)
+#define OCTAVO_AVX2 1
+#endif
+#if defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)
+#include <immintrin.h>
+#endif
+
+#define OCTAVO_INLINE inline __attribute__((always_inline))
+
+namespace octavo::OCTAVO_LEVEL {
+
+inline constexpr int kLanes = 16;
+
+#if defined(OCTAVO_AVX512)
+
+struct F32x16 {
+  __m512 v;
+};
+struct I32x16 {
+  __m512i v;
+};
+
+OCTAVO_INLINE F32x16 zero_f32() { return {_mm512_setzero_ps()}; }
+OCTAVO_INLINE F32x16 splat(float x) { return {_mm512_set1_ps(x)}; }
+OCTAVO_INLINE F32x16 load(const float* p) { return {_mm512_loadu_ps(p)}; }
+OCTAVO_INLINE void store(float* p, F32x16 a) { _mm512_storeu_ps(p, a.v); }
+OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) {
+  return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
+  return {_mm512_castsi512_ps(_mm512_slli_epi32(
+      _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16))};
+}
+OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                      _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+OCTAVO_INLINE F32x16 operator+(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
+OCTAVO_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
+OCTAVO_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
+OCTAVO_INLINE F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
+OCTAVO_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+OCTAVO_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
+OCTAVO_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
+OCTAVO_INLINE F32x16 abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
+OCTAVO_INLINE F32x16 round_even(F32x16 a) {
+  return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
+}
+OCTAVO_INLINE F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
+OCTAVO_INLINE I32x16 to_i32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
+OCTAVO_INLINE F32x16 bits_to_f32(I32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
+OCTAVO_INLINE I32x16 zero_i32() { return {_mm512_setzero_si512()}; }
+OCTAVO_INLINE I32x16 splat_i32(int32_t x) { return {_mm512_set1_epi32(x)}; }
+OCTAVO_INLINE I32x16 load_i32(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+OCTAVO_INLINE void store_i32(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
+OCTAVO_INLINE I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
+OCTAVO_INLINE I32x16 operator-(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+template <int N>
+OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
+  return {_mm512_slli_epi32(a.v, N)};
+}
+// Sixteen signed / unsigned bytes widened to int32.
+OCTAVO_INLINE I32x16 load_i8(const int8_t* p) {
+  return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+OCTAVO_INLINE I32x16 load_u8(const uint8_t* p) {
+  return {_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+}
+// Saturating narrow to int8.
+OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.v));
+}
+
+#elif defined(OCTAVO_AVX2)
+
+struct F32x16 {
+  __m256 a, b;
+};
+struct I32x16 {
+  __m256i a, b;
+};
+
+OCTAVO_INLINE F32x16 zero_f32() { return {_mm256_setzero_ps(), _mm256_setzero_ps()}; }
+OCTAVO_INLINE F32x16 splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+OCTAVO_INLINE F32x16 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+OCTAVO_INLINE void store(float* p, F32x16 x) {
+  _mm256_storeu_ps(p, x.a);
+  _mm256_storeu_ps(p + 8, x.b);
+}
+OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) {
+  const __m128i* q = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_cvtph_ps(_mm_loadu_si128(q)), _mm256_cvtph_ps(_mm_loadu_si128(q + 1))};
+}
+OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
+  const __m128i* q = reinterpret_cast<const __m128i*>(p);
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
+          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
+}
+OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 x) {
+  __m128i* q = reinterpret_cast<__m128i*>(p);
+  _mm_storeu_si128(q, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  _mm_storeu_si128(q + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+OCTAVO_INLINE F32x16 operator+(F32x16 x, F32x16 y) {
+  return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
+}
+OCTAVO_INLINE F32x16 operator-(F32x16 x, F32x16 y) {
+  return {_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)};
+}
+OCTAVO_INLINE F32x16 operator*(F32x16 x, F32x16 y) {
+  return {_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
+}
+OCTAVO_INLINE F32x16 operator/(F32x16 x, F32x16 y) {
+  return {_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
+}
+OCTAVO_INLINE F32x16 fma(F32x16 x, F32x16 y, F32x16 z) {
+  return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+OCTAVO_INLINE F32x16 max(F32x16 x, F32x16 y) {
+  return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
+}
+OCTAVO_INLINE F32x16 min(F32x16 x, F32x16 y) {
+  return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)};
+}
+OCTAVO_INLINE F32x16 abs(F32x16 x) {
+  const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  return {_mm256_and_ps(x.a, mask), _mm256_and_ps(x.b, mask)};
+}
+OCTAVO_INLINE F32x16 round_even(F32x16 x) {
+  constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+  return {_mm256_round_ps(x.a, kMode), _mm256_round_ps(x.b, kMode)};
+}
+OCTAVO_INLINE F32x16 to_f32(I32x16 x) {
+  return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
+}
+OCTAVO_INLINE I32x16 to_i32(F32x16 x) {
+  return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
+}
+OCTAVO_INLINE F32x16 bits_to_f32(I32x16 x) {
+  return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
+}
+OCTAVO_INLINE I32x16 zero_i32() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+OCTAVO_INLINE I32x16 splat_i32(int32_t x) { return {_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
+OCTAVO_INLINE I32x16 load_i32(const int32_t* p) {
+  const __m256i* q = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
+OCTAVO_INLINE void store_i32(int32_t* p, I32x16 x) {
+  __m256i* q = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(q, x.a);
+  _mm256_storeu_si256(q + 1, x.b);
+}
+OCTAVO_INLINE I32x16 operator+(I32x16 x, I32x16 y) {
+  return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
+}
+OCTAVO_INLINE I32x16 operator-(I32x16 x, I32x16 y) {
+  return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
+}
+template <int N>
+OCTAVO_INLINE I32x16 shift_left(I32x16 x) {
+  return {_mm256_slli_epi32(x.a, N), _mm256_slli_epi32(x.b, N)};
+}
+OCTAVO_INLINE I32x16 load_i8(const int8_t* p) {
+  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepi8_epi32(q), _mm256_cvtepi8_epi32(_mm_srli_si128(q, 8))};
+}
+OCTAVO_INLINE I32x16 load_u8(const uint8_t* p) {
+  const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_cvtepu8_epi32(q), _mm256_cvtepu8_epi32(_mm_srli_si128(q, 8))};
+}
+OCTAVO_INLINE void store_i8(int8_t* p, I32x16 x) {
+  const __m128i lo = _mm_packs_epi32(_mm256_castsi256_si128(x.a), _mm256_extracti128_si256(x.a, 1));
+  const __m128i hi = _mm_packs_epi32(_mm256_castsi256_si128(x.b), _mm256_extracti128_si256(x.b, 1));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(lo, hi));
+}
+
+#else  // plain C++
+
+struct F32x16 {
+  float v[16];
+};
+struct I32x16 {
+  int32_t v[16];
+};
+
+#define OCTAVO_LANES(type, expression)            \
+  type r;                                         \
+  for (int i = 0; i < 16; ++i) r.v[i] = expression; \
+  return r
+
+inline float f16_to_f32(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
+  uint32_t exponent = (h >> 10) & 31, mantissa = h & 0x3ff, bits;
+  if (exponent == 31) {
+    bits = sign | 0x7f800000 | (mantissa << 13);
+  } else if (exponent != 0) {
+    bits = sign | ((exponent + 112) << 23) | (mantissa << 13);
+  } else {  // zero or subnormal: an exact product
+    const float f = static_cast<float>(mantissa) * 0x1p-24f;
+    std::memcpy(&bits, &f, 4);
+    bits |= sign;
+  }
+  float f;
+  std::memcpy(&f, &bits, 4);
+  return f;
+}
+// Rounds to nearest, ties to even, as the hardware conversion does.
+inline uint16_t f32_to_f16(float f) {
+  uint32_t bits;
+  std::memcpy(&bits, &f, 4);
+  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
+  bits &= 0x7fffffff;
+  if (bits > 0x7f800000) return sign | 0x7e00;
+  if (bits >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or more
+  if (bits < 0x38800000) {                       // subnormal: add puts the last bit in place
+    float magnitude;
+    std::memcpy(&magnitude, &bits, 4);
+    magnitude += 0.5f;
+    uint32_t shifted;
+    std::memcpy(&shifted, &magnitude, 4);
+    return static_cast<uint16_t>(sign | (shifted - 0x3f000000));
+  }
+  bits += 0xfff + ((bits >> 13) & 1);
+  return static_cast<uint16_t>(sign | ((bits - (112u << 23)) >> 13));
+}
+
+OCTAVO_INLINE F32x16 zero_f32() { OCTAVO_LANES(F32x16, 0.0f); }
+OCTAVO_INLINE F32x16 splat(float x) { OCTAVO_LANES(F32x16, x); }
+OCTAVO_INLINE F32x16 load(const float* p) { OCTAVO_LANES(F32x16, p[i]); }
+OCTAVO_INLINE void store(float* p, F32x16 a) { std::memcpy(p, a.v, 64); }
+OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) { OCTAVO_LANES(F32x16, f16_to_f32(p[i])); }
+OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
+  F32x16 r;
+  for (int i = 0; i < 16; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(p[i]) << 16;
+    std::memcpy(&r.v[i], &bits, 4);
+  }
+  return r;
+}
+OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
+}
+OCTAVO_INLINE F32x16 operator+(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] + b.v[i]); }
+OCTAVO_INLINE F32x16 operator-(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] - b.v[i]); }
+OCTAVO_INLINE F32x16 operator*(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] * b.v[i]); }
+OCTAVO_INLINE F32x16 operator/(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] / b.v[i]); }
+// Not fused: a processor without the instruction would call a slow library function.
+OCTAVO_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
+  OCTAVO_LANES(F32x16, a.v[i] * b.v[i] + c.v[i]);
+}
+OCTAVO_INLINE F32x16 max(F32x16 a, F32x16 b) {
+  OCTAVO_LANES(F32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+}
+OCTAVO_INLINE F32x16 min(F32x16 a, F32x16 b) {
+  OCTAVO_LANES(F32x16, a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
+}
+OCTAVO_INLINE F32x16 abs(F32x16 a) { OCTAVO_LANES(F32x16, std::fabs(a.v[i])); }
+OCTAVO_INLINE F32x16 round_even(F32x16 a) { OCTAVO_LANES(F32x16, std::nearbyintf(a.v[i])); }
+OCTAVO_INLINE F32x16 to_f32(I32x16 a) { OCTAVO_LANES(F32x16, static_cast<float>(a.v[i])); }
+OCTAVO_INLINE I32x16 to_i32(F32x16 a) {
+  OCTAVO_LANES(I32x16, static_cast<int32_t>(std::nearbyintf(a.v[i])));
+}
+OCTAVO_INLINE F32x16 bits_to_f32(I32x16 a) {
+  F32x16 r;
+  std::memcpy(r.v, a.v, 64);
+  return r;
+}
+OCTAVO_INLINE I32x16 zero_i32() { OCTAVO_LANES(I32x16, 0); }
+OCTAVO_INLINE I32x16 splat_i32(int32_t x) { OCTAVO_LANES(I32x16, x); }
+OCTAVO_INLINE I32x16 load_i32(const int32_t* p) { OCTAVO_LANES(I32x16, p[i]); }
+OCTAVO_INLINE void store_i32(int32_t* p, I32x16 a) { std::memcpy(p, a.v, 64); }
+OCTAVO_INLINE I32x16 operator+(I32x16 a, I32x16 b) { OCTAVO_LANES(I32x16, a.v[i] + b.v[i]); }
+OCTAVO_INLINE I32x16 operator-(I32x16 a, I32x16 b) { OCTAVO_LANES(I32x16, a.v[i] - b.v[i]); }
+template <int N>
+OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
+  OCTAVO_LANES(I32x16, a.v[i] << N);
+}
+OCTAVO_INLINE I32x16 load_i8(const int8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
+OCTAVO_INLINE I32x16 load_u8(const uint8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
+OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
+  for (int i = 0; i < 16; ++i) {
+    p[i] = static_cast<int8_t>(a.v[i] > 127 ? 127 : a.v[i] < -128 ? -128 : a.v[i]);
+  }
+}
+#undef OCTAVO_LANES
+
+#endif
+
+// Rounds to nearest, ties to even; NaN stays NaN.
+OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
+  alignas(64) float f[16];
+  store(f, a);
+  for (int i = 0; i < 16; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, &f[i], 4);
+    p[i] = (bits & 0x7fffffff) > 0x7f800000
+               ? static_cast<uint16_t>((bits >> 16) | 0x40)
+               : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+  }
+}
+
+// Reductions: lanes 0..15 folded in halves (8, 4, 2, 1), the same order on every level.
+OCTAVO_INLINE float reduce_sum(F32x16 a) {
+  alignas(64) float f[16];
+  store(f, a);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) f[i] += f[i + half];
+  }
+  return f[0];
+}
+OCTAVO_INLINE float reduce_max(F32x16 a) {
+  alignas(64) float f[16];
+  store(f, a);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) f[i] = f[i] > f[i + half] ? f[i] : f[i + half];
+  }
+  return f[0];
+}
+
+// e^x, relative error below 2e-7 over the range of float; below about -87 it is 0.
+// Range reduction to |r| <= ln2/2 and a degree-6 polynomial (Cephes expf coefficients).
+OCTAVO_INLINE F32x16 exp(F32x16 x) {
+  const F32x16 kLow = splat(-87.33f), kHigh = splat(88.37f);
+  const F32x16 clamped = min(max(x, kLow), kHigh);
+  const F32x16 n = round_even(clamped * splat(1.44269504088896341f));
+  F32x16 r = fma(n, splat(-0.693359375f), clamped);
+  r = fma(n, splat(2.12194440e-4f), r);
+  F32x16 p = splat(1.9875691500e-4f);
+  p = fma(p, r, splat(1.3981999507e-3f));
+  p = fma(p, r, splat(8.3334519073e-3f));
+  p = fma(p, r, splat(4.1665795894e-2f));
+  p = fma(p, r, splat(1.6666665459e-1f));
+  p = fma(p, r, splat(5.0000001201e-1f));
+  p = fma(p, r * r, r + splat(1.0f));
+  const I32x16 scale = shift_left<23>(to_i32(n) + splat_i32(127));
+  const F32x16 y = p * bits_to_f32(scale);
+#if defined(OCTAVO_AVX512)
+  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, kLow.v, _CMP_GE_OQ), y.v)};
+#elif defined(OCTAVO_AVX2)
+  return {_mm256_and_ps(y.a, _mm256_cmp_ps(x.a, kLow.a, _CMP_GE_OQ)),
+          _mm256_and_ps(y.b, _mm256_cmp_ps(x.b, kLow.b, _CMP_GE_OQ))};
+#else
+  F32x16 out;
+  for (int i = 0; i < 16; ++i) out.v[i] = x.v[i] >= kLow.v[i] ? y.v[i] : 0.0f;
+  return out;
+#endif
+}
+
+}  // namespace octavo::OCTAVO_LEVEL

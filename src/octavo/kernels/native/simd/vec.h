@@ -158,8 +158,9 @@ OCTAVO_INLINE F32x16 select_less(F32x16 p, F32x16 q, F32x16 x, F32x16 y) {
 OCTAVO_INLINE F32x16 keep_lanes(F32x16 x, int begin, int end, float other) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const auto kept = [lane](int first, int last) {
-    return _mm256_castsi256_ps(_mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane),
-                                                   _mm256_cmpgt_epi32(_mm256_set1_epi32(last), lane)));
+    return _mm256_castsi256_ps(
+        _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane),
+                            _mm256_cmpgt_epi32(_mm256_set1_epi32(last), lane)));
   };
   const __m256 outside = _mm256_set1_ps(other);
   return {_mm256_blendv_ps(outside, x.a, kept(begin, end)),

@@ -10,8 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def option(default: Any, help_text: str, *, choices: tuple[str, ...] = (), metavar: str = "") -> Any:
-    return field(default=default, metadata={"help": help_text, "choices": choices, "metavar": metavar})
+def option(
+    default: Any, help_text: str, *, choices: tuple[str, ...] = (), metavar: str = ""
+) -> Any:
+    return field(
+        default=default, metadata={"help": help_text, "choices": choices, "metavar": metavar}
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +28,14 @@ class EngineConfig:
     max_num_batched_tokens: int = option(512, "Tokens computed in one step, at most.")
     block_size: int = option(16, "Tokens per page of key/value memory. Only 16 is supported.")
     kv_cache_memory: int | None = option(
-        None, "Key/value memory: bytes, or a number with K, M, G. Default: by model and machine.", metavar="BYTES"
+        None,
+        "Key/value memory: bytes, or a number with K, M, G. Default: by model and machine.",
+        metavar="BYTES",
     )
     kv_cache_dtype: str = option(
-        "auto", "Element type of keys and values.", choices=("auto", "float32", "float16", "bfloat16")
+        "auto",
+        "Element type of keys and values.",
+        choices=("auto", "float32", "float16", "bfloat16"),
     )
     threads: int | None = option(None, "Threads that compute. Default: the cores of this machine.")
     dtype: str = option(
@@ -36,7 +44,8 @@ class EngineConfig:
         choices=("auto", "float32", "float16", "bfloat16"),
     )
     isa: str = option(
-        "auto", "Instruction-set level of the kernels (see `octavo inspect config`).",
+        "auto",
+        "Instruction-set level of the kernels (see `octavo inspect config`).",
         choices=("auto", "scalar", "avx2", "avx512", "avx512_vnni"),
     )
     seed: int = option(0, "Seeds the requests that give none.")

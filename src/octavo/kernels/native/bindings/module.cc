@@ -1,4 +1,5 @@
-// The Python face of the native core, and the only file that knows Python. Stub: kernels/_native.pyi.
+// The Python face of the native core, and the only file that knows Python. Stub:
+// kernels/_native.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -66,7 +67,8 @@ int64_t checked_activation_row_bytes(int64_t width) {
   return activation_row_bytes(width);
 }
 
-// ---- Matrices ------------------------------------------------------------------------------------
+// ---- Matrices
+// ------------------------------------------------------------------------------------
 
 NumpyF32 dequantize_array(const std::string& type_name, const Array<uint8_t, 1>& data,
                           int64_t count) {
@@ -103,7 +105,8 @@ NumpyF32 unpack_matrix(const Matrix& matrix) {
   return out;
 }
 
-// ---- Pages ---------------------------------------------------------------------------------------
+// ---- Pages
+// ---------------------------------------------------------------------------------------
 
 DType parse_page_dtype(const std::string& name) {
   if (name == "float32") return DType::kF32;
@@ -113,12 +116,12 @@ DType parse_page_dtype(const std::string& name) {
                               "\"; \"float32\", \"float16\" and \"bfloat16\" are allowed");
 }
 
-std::unique_ptr<KvCache> new_kv_cache(int64_t num_pages,
-                                      const std::vector<std::pair<int64_t, int64_t>>& layers,
-                                      const std::string& dtype) {
+void init_kv_cache(KvCache* self, int64_t num_pages,
+                   const std::vector<std::pair<int64_t, int64_t>>& layers,
+                   const std::string& dtype) {
   std::vector<KvCache::LayerShape> shapes;
   for (const auto& [num_kv_heads, head_dim] : layers) shapes.push_back({num_kv_heads, head_dim});
-  return std::make_unique<KvCache>(num_pages, shapes, parse_page_dtype(dtype));
+  new (self) KvCache(num_pages, shapes, parse_page_dtype(dtype));
 }
 
 const KvLayer& find_layer(const KvCache& cache, int64_t layer) {
@@ -147,7 +150,8 @@ NumpyF32 read_page(const KvCache& cache, int64_t layer_index, int64_t page) {
   return out;
 }
 
-// ---- Steps and programs --------------------------------------------------------------------------
+// ---- Steps and programs
+// --------------------------------------------------------------------------
 
 // Holds the arrays, so that the pointers of `view` stay good.
 struct StepBuffers {
@@ -184,8 +188,8 @@ struct StepBuffers {
 
   static void check(const char* name, int64_t wanted, size_t held) {
     if (wanted >= 0 && wanted <= INT32_MAX && wanted <= static_cast<int64_t>(held)) return;
-    throw std::invalid_argument("the step needs " + std::to_string(wanted) + " entries of " +
-                                name + ", which holds " + std::to_string(held));
+    throw std::invalid_argument("the step needs " + std::to_string(wanted) + " entries of " + name +
+                                ", which holds " + std::to_string(held));
   }
 };
 
@@ -229,10 +233,14 @@ const KvLayer* kv_layer(const nb::handle& object) {
 
 const void* operand_object(const Operand& o, const nb::handle& object) {
   switch (o.kind) {
-    case OperandKind::kMatrix: return &nb::cast<const Matrix&>(object).packed();
-    case OperandKind::kVector: return vector_data(object, o.width);
-    case OperandKind::kKv: return kv_layer(object);
-    default: break;
+    case OperandKind::kMatrix:
+      return &nb::cast<const Matrix&>(object).packed();
+    case OperandKind::kVector:
+      return vector_data(object, o.width);
+    case OperandKind::kKv:
+      return kv_layer(object);
+    default:
+      break;
   }
   if (!object.is_none()) throw std::invalid_argument("an operand of this kind has no object");
   return nullptr;
@@ -313,8 +321,10 @@ class BoundProgram {
     if (rows < 0 || rows >= kNumRowKinds) {
       throw std::invalid_argument("row kind " + std::to_string(rows) + ": 0 to 2 are allowed");
     }
-    InstructionFields fields{nb::cast<std::string>(spec[0]), static_cast<RowKind>(rows),
-                             parse_operands(spec[2]),        parse_operands(spec[3]),
+    InstructionFields fields{nb::cast<std::string>(spec[0]),
+                             static_cast<RowKind>(rows),
+                             parse_operands(spec[2]),
+                             parse_operands(spec[3]),
                              nb::cast<std::vector<int64_t>>(spec[4]),
                              nb::cast<std::vector<float>>(spec[5])};
     return make_instruction(table, std::move(fields));
@@ -325,7 +335,8 @@ class BoundProgram {
   std::unique_ptr<Program> program_;
 };
 
-// ---- The module ----------------------------------------------------------------------------------
+// ---- The module
+// ----------------------------------------------------------------------------------
 
 void bind_data(nb::module_& m) {
   nb::class_<ThreadPool>(m, "ThreadPool")
@@ -341,7 +352,7 @@ void bind_data(nb::module_& m) {
                    [](const Matrix& x) { return std::pair(x.packed().rows, x.packed().columns); })
       .def_prop_ro("num_bytes", &Matrix::num_bytes);
   nb::class_<KvCache>(m, "KvCache")
-      .def(nb::new_(&new_kv_cache), nb::arg("num_pages"), nb::arg("layers"), nb::arg("dtype"))
+      .def("__init__", &init_kv_cache, nb::arg("num_pages"), nb::arg("layers"), nb::arg("dtype"))
       .def_prop_ro("num_bytes", &KvCache::num_bytes)
       .def("read_page", &read_page, nb::arg("layer"), nb::arg("page"));
 }
@@ -366,11 +377,12 @@ void bind_program(nb::module_& m) {
            nb::arg("num_sequences"), nb::arg("num_logit_rows"), nb::arg("count"))
       .def("profile", &BoundProgram::profile, nb::arg("step"), nb::arg("num_tokens"),
            nb::arg("num_sequences"), nb::arg("num_logit_rows"))
-      .def("view",
-           [](nb::handle_t<BoundProgram> self, const nb::tuple& operand, int64_t num_rows) {
-             return nb::cast<BoundProgram&>(self).view(self, operand, num_rows);
-           },
-           nb::arg("operand"), nb::arg("num_rows"));
+      .def(
+          "view",
+          [](nb::handle_t<BoundProgram> self, const nb::tuple& operand, int64_t num_rows) {
+            return nb::cast<BoundProgram&>(self).view(self, operand, num_rows);
+          },
+          nb::arg("operand"), nb::arg("num_rows"));
 }
 
 }  // namespace
@@ -378,8 +390,9 @@ void bind_program(nb::module_& m) {
 NB_MODULE(_native, m) {
   m.doc() = "The native core of octavo.";
   m.def("isa_levels", &isa_levels);
-  m.def("row_block", [](const std::string& level) { return find_level(level).table().row_block; },
-        nb::arg("level"));
+  m.def(
+      "row_block", [](const std::string& level) { return find_level(level).table().row_block; },
+      nb::arg("level"));
   m.def("activation_row_bytes", &checked_activation_row_bytes, nb::arg("width"));
   m.def("dequantize", &dequantize_array, nb::arg("type_name"), nb::arg("data").noconvert(),
         nb::arg("count"));

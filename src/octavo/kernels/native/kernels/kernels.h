@@ -1,4 +1,5 @@
-// The kernels of one instruction-set level, by name. The one list from which the level's table is made.
+// The kernels of one instruction-set level, by name. The one list from which the level's table is
+// made.
 #pragma once
 
 #include "octavo/levels.h"
@@ -8,7 +9,7 @@
 //   void NAME(const KernelCall& call);
 // in namespace octavo::OCTAVO_LEVEL, defined in some kernels/*.cc. A line here without its function
 // does not link, a function without its line is not found by programs: add both in one commit.
-#define OCTAVO_KERNELS(X)
+#define OCTAVO_KERNELS(X) X(quantize)
 
 namespace octavo::OCTAVO_LEVEL {
 

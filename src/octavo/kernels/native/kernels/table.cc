@@ -1,6 +1,5 @@
 // The kernel table of one instruction-set level.
 #include "kernels/kernels.h"
-
 #include "kernels/row_block.h"
 
 namespace octavo::OCTAVO_LEVEL {

@@ -20,22 +20,14 @@ struct Signature {
 };
 
 constexpr Signature kSignatures[] = {
-    {"embed", "m", "", "f", 0, 1},
-    {"rope_angles", "v", "", "f", 0, 1},
-    {"rms_norm", "fv", "", "f", 0, 1},
-    {"rms_norm_quantize", "fv", "", "q", 0, 1},
-    {"rms_norm_add", "fv", "", "f", 0, 1},
-    {"quantize", "f", "", "q", 0, 0},
-    {"gather_rows", "f", "", "f", 0, 0},
-    {"linear", "x", "mV", "f", 2, 0},
-    {"linear_gated", "xmm", "", "f", 1, 0},
-    {"gated_activation", "ff", "", "f", 1, 0},
-    {"head_rms_norm", "fv", "", "f", 2, 1},
-    {"rope", "ff", "", "f", 2, 0},
-    {"write_pages", "ffk", "", "", 0, 0},
-    {"rope_write_pages", "ffkVV", "", "f", 3, 1},
-    {"attention", "fk", "", "f", 4, 2},
-    {"add", "ff", "", "f", 0, 0},
+    {"embed", "m", "", "f", 0, 1},          {"rope_angles", "v", "", "f", 0, 1},
+    {"rms_norm", "fv", "", "f", 0, 1},      {"rms_norm_quantize", "fv", "", "q", 0, 1},
+    {"rms_norm_add", "fv", "", "f", 0, 1},  {"quantize", "f", "", "q", 0, 0},
+    {"gather_rows", "f", "", "f", 0, 0},    {"linear", "x", "mV", "f", 2, 0},
+    {"linear_gated", "xmm", "", "f", 1, 0}, {"gated_activation", "ff", "", "f", 1, 0},
+    {"head_rms_norm", "fv", "", "f", 2, 1}, {"rope", "ff", "", "f", 2, 0},
+    {"write_pages", "ffk", "", "", 0, 0},   {"rope_write_pages", "ffkVV", "", "f", 3, 1},
+    {"attention", "fk", "", "f", 4, 2},     {"add", "ff", "", "f", 0, 0},
     {"softcap", "f", "", "f", 0, 1},
 };
 
@@ -52,26 +44,40 @@ const Signature& find_signature(const InstructionFields& fields) {
 
 const char* letter_name(char letter) {
   switch (letter) {
-    case 'f': return "float32 rows";
-    case 'q': return "q8 rows";
-    case 'x': return "float32 or q8 rows";
-    case 'v': return "a vector";
-    case 'V': return "a vector or none";
-    case 'm': return "a matrix";
-    default: return "key/value pages";
+    case 'f':
+      return "float32 rows";
+    case 'q':
+      return "q8 rows";
+    case 'x':
+      return "float32 or q8 rows";
+    case 'v':
+      return "a vector";
+    case 'V':
+      return "a vector or none";
+    case 'm':
+      return "a matrix";
+    default:
+      return "key/value pages";
   }
 }
 
 bool matches(char letter, const Operand& o) {
   const bool arena = o.kind == OperandKind::kArena;
   switch (letter) {
-    case 'f': return arena && o.dtype == DType::kF32;
-    case 'q': return arena && o.dtype == DType::kQ8;
-    case 'x': return arena && (o.dtype == DType::kF32 || o.dtype == DType::kQ8);
-    case 'v': return o.kind == OperandKind::kVector;
-    case 'V': return o.kind == OperandKind::kVector || o.kind == OperandKind::kNone;
-    case 'm': return o.kind == OperandKind::kMatrix;
-    default: return o.kind == OperandKind::kKv;
+    case 'f':
+      return arena && o.dtype == DType::kF32;
+    case 'q':
+      return arena && o.dtype == DType::kQ8;
+    case 'x':
+      return arena && (o.dtype == DType::kF32 || o.dtype == DType::kQ8);
+    case 'v':
+      return o.kind == OperandKind::kVector;
+    case 'V':
+      return o.kind == OperandKind::kVector || o.kind == OperandKind::kNone;
+    case 'm':
+      return o.kind == OperandKind::kMatrix;
+    default:
+      return o.kind == OperandKind::kKv;
   }
 }
 

@@ -1,9 +1,9 @@
 // Which of the compiled instruction-set levels this processor (and its operating system) can run.
 #include "octavo/levels.h"
 
-#define OCTAVO_DECLARE_LEVEL(level)    \
-  namespace octavo::level {            \
-  const KernelTable& kernel_table();   \
+#define OCTAVO_DECLARE_LEVEL(level)  \
+  namespace octavo::level {          \
+  const KernelTable& kernel_table(); \
   }
 OCTAVO_DECLARE_LEVEL(scalar)
 #if defined(OCTAVO_X86)

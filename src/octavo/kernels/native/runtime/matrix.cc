@@ -39,8 +39,8 @@ void check_row_order(const MatrixSource& source, int64_t rows, int64_t row_bytes
 }
 
 void check_target(WeightFormat source, WeightFormat target, int64_t columns) {
-  const bool plain = target == WeightFormat::kF32 || target == WeightFormat::kF16 ||
-                     target == WeightFormat::kBF16;
+  const bool plain =
+      target == WeightFormat::kF32 || target == WeightFormat::kF16 || target == WeightFormat::kBF16;
   if (target != source && !plain) {
     refuse(std::string(format_name(source)) + " packs as itself, F32, F16 or BF16, not as " +
            format_name(target));

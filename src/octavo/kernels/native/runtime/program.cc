@@ -44,14 +44,15 @@ void check_columns(const Operand& o) {
   } else if (o.dtype == DType::kQ8) {
     if (o.width % kGroup != 0 || o.column_bytes != 0 ||
         o.row_stride != activation_row_bytes(o.width)) {
-      refuse("a q8 value has a width that is a multiple of 32, no column offset and a row_stride "
-             "of activation_row_bytes(width); given width " +
-             std::to_string(o.width) + ", column_bytes " + std::to_string(o.column_bytes) +
-             ", row_stride " + std::to_string(o.row_stride));
+      refuse(
+          "a q8 value has a width that is a multiple of 32, no column offset and a row_stride "
+          "of activation_row_bytes(width); given width " +
+          std::to_string(o.width) + ", column_bytes " + std::to_string(o.column_bytes) +
+          ", row_stride " + std::to_string(o.row_stride));
     }
   } else {
-    refuse("arena values are float32 or q8; dtype " +
-           std::to_string(static_cast<int>(o.dtype)) + " is neither");
+    refuse("arena values are float32 or q8; dtype " + std::to_string(static_cast<int>(o.dtype)) +
+           " is neither");
   }
 }
 
@@ -83,18 +84,19 @@ void Program::check_operand(const Operand& o) const {
   if (o.kind != OperandKind::kArena) refuse("the operand is not an arena value");
   if (o.width < 1 || o.column_bytes < 0 || o.row_stride < kAlignment ||
       o.row_stride % kAlignment != 0 || o.arena_offset < 0 || o.arena_offset % kAlignment != 0) {
-    refuse("an arena value has a positive width, and row_stride and arena_offset that are "
-           "multiples of 64; given width " +
-           std::to_string(o.width) + ", row_stride " + std::to_string(o.row_stride) +
-           ", arena_offset " + std::to_string(o.arena_offset) + ", column_bytes " +
-           std::to_string(o.column_bytes));
+    refuse(
+        "an arena value has a positive width, and row_stride and arena_offset that are "
+        "multiples of 64; given width " +
+        std::to_string(o.width) + ", row_stride " + std::to_string(o.row_stride) +
+        ", arena_offset " + std::to_string(o.arena_offset) + ", column_bytes " +
+        std::to_string(o.column_bytes));
   }
   const auto kind = static_cast<size_t>(o.row_kind);
   int64_t end;
   if (__builtin_add_overflow(o.arena_offset, o.row_stride, &end) || end > shape_.row_bytes[kind]) {
-    refuse("a value at " + std::to_string(o.arena_offset) + " of " +
-           std::to_string(o.row_stride) + " bytes per row is outside the arena of " +
-           kRowKindNames[kind] + ", which has " + std::to_string(shape_.row_bytes[kind]));
+    refuse("a value at " + std::to_string(o.arena_offset) + " of " + std::to_string(o.row_stride) +
+           " bytes per row is outside the arena of " + kRowKindNames[kind] + ", which has " +
+           std::to_string(shape_.row_bytes[kind]));
   }
   check_columns(o);
 }
@@ -130,8 +132,8 @@ void Program::walk(const StepView& step, int64_t count, double* seconds, int wor
   size_t turn = 0;
   for (int64_t i = 0; i < count; ++i) {
     const Instruction& instruction = instructions_[static_cast<size_t>(i)];
-    const auto start = measures ? std::chrono::steady_clock::now()
-                                : std::chrono::steady_clock::time_point{};
+    const auto start =
+        measures ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (step.rows(static_cast<int>(instruction.rows)) > 0) {
       // The next instruction's counter was last used before the barrier that all have passed.
       if (worker == 0) counters_[turn ^ 1].value.store(0, std::memory_order_relaxed);
@@ -142,8 +144,8 @@ void Program::walk(const StepView& step, int64_t count, double* seconds, int wor
       turn ^= 1;
     }
     if (measures) {
-      seconds[i] = 1e-9 * static_cast<double>(
-                              nanoseconds_between(start, std::chrono::steady_clock::now()));
+      seconds[i] =
+          1e-9 * static_cast<double>(nanoseconds_between(start, std::chrono::steady_clock::now()));
     }
   }
 }

@@ -1,5 +1,5 @@
-// A program bound to its memory: the instruction list, an arena per row kind, scratch, and the walk.
-// Knows no kernel by name and no model.
+// A program bound to its memory: the instruction list, an arena per row kind, scratch, and the
+// walk. Knows no kernel by name and no model.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Persistent worker threads that enter a job together, and the barrier at which they meet inside it.
-// Knows nothing of programs or kernels.
+// Persistent worker threads that enter a job together, and the barrier at which they meet inside
+// it. Knows nothing of programs or kernels.
 #pragma once
 
 #include <atomic>

@@ -70,6 +70,10 @@ template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
   return {_mm512_slli_epi32(a.v, N)};
 }
+OCTAVO_INLINE I32x16 f32_bits(F32x16 a) { return {_mm512_castps_si512(a.v)}; }
+OCTAVO_INLINE I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
+OCTAVO_INLINE int32_t reduce_max(I32x16 a) { return _mm512_reduce_max_epi32(a.v); }
+OCTAVO_INLINE int32_t reduce_sum(I32x16 a) { return _mm512_reduce_add_epi32(a.v); }
 // Sixteen signed / unsigned bytes widened to int32.
 OCTAVO_INLINE I32x16 load_i8(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
@@ -104,8 +108,9 @@ OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) {
 }
 OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
   const __m128i* q = reinterpret_cast<const __m128i*>(p);
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
-          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
+  return {
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
 }
 OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 x) {
   __m128i* q = reinterpret_cast<__m128i*>(p);
@@ -141,12 +146,8 @@ OCTAVO_INLINE F32x16 round_even(F32x16 x) {
   constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(x.a, kMode), _mm256_round_ps(x.b, kMode)};
 }
-OCTAVO_INLINE F32x16 to_f32(I32x16 x) {
-  return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
-}
-OCTAVO_INLINE I32x16 to_i32(F32x16 x) {
-  return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
-}
+OCTAVO_INLINE F32x16 to_f32(I32x16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+OCTAVO_INLINE I32x16 to_i32(F32x16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 OCTAVO_INLINE F32x16 bits_to_f32(I32x16 x) {
   return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
 }
@@ -171,6 +172,24 @@ template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 x) {
   return {_mm256_slli_epi32(x.a, N), _mm256_slli_epi32(x.b, N)};
 }
+OCTAVO_INLINE I32x16 f32_bits(F32x16 x) {
+  return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)};
+}
+OCTAVO_INLINE I32x16 max(I32x16 x, I32x16 y) {
+  return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)};
+}
+OCTAVO_INLINE int32_t reduce_max(I32x16 x) {
+  const __m256i m = _mm256_max_epi32(x.a, x.b);
+  __m128i h = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+  h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
+}
+OCTAVO_INLINE int32_t reduce_sum(I32x16 x) {
+  const __m256i m = _mm256_add_epi32(x.a, x.b);
+  __m128i h = _mm_add_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+  h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
+}
 OCTAVO_INLINE I32x16 load_i8(const int8_t* p) {
   const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepi8_epi32(q), _mm256_cvtepi8_epi32(_mm_srli_si128(q, 8))};
@@ -194,8 +213,8 @@ struct I32x16 {
   int32_t v[16];
 };
 
-#define OCTAVO_LANES(type, expression)            \
-  type r;                                         \
+#define OCTAVO_LANES(type, expression)              \
+  type r;                                           \
   for (int i = 0; i < 16; ++i) r.v[i] = expression; \
   return r
 
@@ -285,6 +304,24 @@ OCTAVO_INLINE I32x16 operator-(I32x16 a, I32x16 b) { OCTAVO_LANES(I32x16, a.v[i]
 template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
   OCTAVO_LANES(I32x16, a.v[i] << N);
+}
+OCTAVO_INLINE I32x16 f32_bits(F32x16 a) {
+  I32x16 r;
+  std::memcpy(r.v, a.v, 64);
+  return r;
+}
+OCTAVO_INLINE I32x16 max(I32x16 a, I32x16 b) {
+  OCTAVO_LANES(I32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+}
+OCTAVO_INLINE int32_t reduce_max(I32x16 a) {
+  int32_t m = a.v[0];
+  for (int i = 1; i < 16; ++i) m = a.v[i] > m ? a.v[i] : m;
+  return m;
+}
+OCTAVO_INLINE int32_t reduce_sum(I32x16 a) {
+  int32_t s = 0;
+  for (int i = 0; i < 16; ++i) s += a.v[i];
+  return s;
 }
 OCTAVO_INLINE I32x16 load_i8(const int8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
 OCTAVO_INLINE I32x16 load_u8(const uint8_t* p) { OCTAVO_LANES(I32x16, p[i]); }

@@ -1,5 +1,5 @@
-// The Python face of the native core, and the only file that knows Python. Stub:
-// kernels/_native.pyi.
+// The Python face of the native core, and the only file that knows Python.
+// Its stub, with the documentation, is kernels/_native.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/array.h>
@@ -67,8 +67,7 @@ int64_t checked_activation_row_bytes(int64_t width) {
   return activation_row_bytes(width);
 }
 
-// ---- Matrices
-// ------------------------------------------------------------------------------------
+// ---- Matrices ----
 
 NumpyF32 dequantize_array(const std::string& type_name, const Array<uint8_t, 1>& data,
                           int64_t count) {
@@ -105,8 +104,7 @@ NumpyF32 unpack_matrix(const Matrix& matrix) {
   return out;
 }
 
-// ---- Pages
-// ---------------------------------------------------------------------------------------
+// ---- Pages ----
 
 DType parse_page_dtype(const std::string& name) {
   if (name == "float32") return DType::kF32;
@@ -150,8 +148,7 @@ NumpyF32 read_page(const KvCache& cache, int64_t layer_index, int64_t page) {
   return out;
 }
 
-// ---- Steps and programs
-// --------------------------------------------------------------------------
+// ---- Steps and programs ----
 
 // Holds the arrays, so that the pointers of `view` stay good.
 struct StepBuffers {
@@ -335,8 +332,7 @@ class BoundProgram {
   std::unique_ptr<Program> program_;
 };
 
-// ---- The module
-// ----------------------------------------------------------------------------------
+// ---- The module ----
 
 void bind_data(nb::module_& m) {
   nb::class_<ThreadPool>(m, "ThreadPool")

@@ -1,5 +1,4 @@
-// The kernels of one instruction-set level, by name. The one list from which the level's table is
-// made.
+// The kernels of one instruction-set level: the one list from which the level's table is made.
 #pragma once
 
 #include "octavo/levels.h"
@@ -9,7 +8,10 @@
 //   void NAME(const KernelCall& call);
 // in namespace octavo::OCTAVO_LEVEL, defined in some kernels/*.cc. A line here without its function
 // does not link, a function without its line is not found by programs: add both in one commit.
-#define OCTAVO_KERNELS(X) X(quantize)
+// clang-format off: one a line, so that additions merge.
+#define OCTAVO_KERNELS(X) \
+  X(quantize)
+// clang-format on
 
 namespace octavo::OCTAVO_LEVEL {
 

@@ -1,7 +1,8 @@
 """The tensor types of GGML by number: name, values per block, bytes per block. Knows no file.
 
 Facts of the GGUF specification. A type may be known here, so that a file can be described, without
-being one that octavo computes with: those are in `SUPPORTED_TENSOR_TYPES`.
+being one that octavo computes with: those are in `SUPPORTED_TENSOR_TYPES`. Types that only ever
+exist inside a running program (Q8_1, Q8_K) are not listed.
 """
 
 from __future__ import annotations
@@ -29,13 +30,11 @@ TENSOR_TYPES: Final = MappingProxyType(
         6: TensorType("Q5_0", 32, 22),
         7: TensorType("Q5_1", 32, 24),
         8: TensorType("Q8_0", 32, 34),
-        9: TensorType("Q8_1", 32, 36),
         10: TensorType("Q2_K", 256, 84),
         11: TensorType("Q3_K", 256, 110),
         12: TensorType("Q4_K", 256, 144),
         13: TensorType("Q5_K", 256, 176),
         14: TensorType("Q6_K", 256, 210),
-        15: TensorType("Q8_K", 256, 292),
         16: TensorType("IQ2_XXS", 256, 66),
         17: TensorType("IQ2_XS", 256, 74),
         18: TensorType("IQ3_XXS", 256, 98),

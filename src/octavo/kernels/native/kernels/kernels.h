@@ -11,6 +11,9 @@
 // clang-format off: one a line, so that additions merge.
 #define OCTAVO_KERNELS(X) \
   X(quantize) \
+  X(linear) \
+  X(linear_gated) \
+  X(embed) \
   X(add) \
   X(attention) \
   X(gated_activation) \

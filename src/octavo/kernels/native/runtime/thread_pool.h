@@ -26,6 +26,19 @@ class Barrier {
   const int spin_nanoseconds_;
 };
 
+// Rounding to nearest and gradual underflow in this thread while it lives, whatever the calling
+// program has set: a row's result must not depend on who computed it.
+class IeeeArithmetic {
+ public:
+  IeeeArithmetic();
+  ~IeeeArithmetic();
+  IeeeArithmetic(const IeeeArithmetic&) = delete;
+  IeeeArithmetic& operator=(const IeeeArithmetic&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
 class ThreadPool {
  public:
   static constexpr int kMaxThreads = 1024;
@@ -44,6 +57,13 @@ class ThreadPool {
   template <typename Job>
   void run(Job&& job) {
     run_erased([](void* context, int worker) { (*static_cast<Job*>(context))(worker); }, &job);
+  }
+  // Calls job(0) only, in the caller, without waking anyone.
+  template <typename Job>
+  void run_alone(Job&& job) {
+    const std::lock_guard<std::mutex> turn(callers_);
+    const IeeeArithmetic ieee;
+    job(0);
   }
 
  private:

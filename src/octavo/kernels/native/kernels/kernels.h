@@ -12,7 +12,20 @@
 // One a line, so that additions merge.
 // clang-format off
 #define OCTAVO_KERNELS(X) \
-  X(quantize)
+  X(quantize) \
+  X(add) \
+  X(attention) \
+  X(gated_activation) \
+  X(gather_rows) \
+  X(head_rms_norm) \
+  X(rms_norm) \
+  X(rms_norm_add) \
+  X(rms_norm_quantize) \
+  X(rope) \
+  X(rope_angles) \
+  X(rope_write_pages) \
+  X(softcap) \
+  X(write_pages)
 // clang-format on
 
 namespace octavo::OCTAVO_LEVEL {

@@ -64,6 +64,8 @@ class Sampler {
   // Throws std::invalid_argument for a vocab_size outside 1 .. 2^31 - 1. The pool must outlive it.
   Sampler(ThreadPool& pool, const RowPasses& passes, int64_t vocab_size);
   ~Sampler();
+  Sampler(const Sampler&) = delete;
+  Sampler& operator=(const Sampler&) = delete;
 
   int64_t vocab_size() const { return vocab_size_; }
   // Throws std::invalid_argument when a row points outside the other arrays or the vocabulary.

@@ -112,7 +112,7 @@ void ThreadPool::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::run_erased(Function function, void* context) {
+void ThreadPool::run_erased(Function function, const void* context) {
   const std::lock_guard<std::mutex> turn(callers_);
   function_ = function;
   context_ = context;

@@ -53,6 +53,15 @@ const std::vector<TokenValue>& LogitRow::largest(int64_t count) {
   return found_;
 }
 
+const std::vector<TokenValue>& LogitRow::above(double log_min) {
+  const double top = max_;
+  gather(std::nextafter(static_cast<float>(top + log_min), -INFINITY));
+  std::erase_if(found_, [&](const TokenValue& token) {
+    return static_cast<double>(token.logit) - top < log_min;
+  });
+  return found_;
+}
+
 void LogitRow::gather(float bound) {
   found_.clear();
   for (size_t block = 0; block < maxima_.size(); ++block) {
@@ -87,7 +96,6 @@ TokenDraw::TokenDraw(const RowPasses& passes, int64_t vocab_size) : row_(passes,
   scaled_.resize(size);
   block_sums_.resize(static_cast<size_t>(num_logit_blocks(vocab_size)));
   kept_.reserve(size);
-  weights_.resize(size + static_cast<size_t>(kLogitBlock));
 }
 
 int32_t TokenDraw::choose(const float* logits, const DrawParameters& parameters) {
@@ -108,53 +116,71 @@ int32_t TokenDraw::choose(const float* logits, const DrawParameters& parameters)
   return draw_from_kept(parameters.uniform);
 }
 
-void TokenDraw::keep_largest(int64_t count, double log_min) {
-  const std::vector<TokenValue>& found = row_.largest(count);
+void TokenDraw::keep(const std::vector<TokenValue>& tokens, double log_min) {
   const double top = row_.max();
-  const auto end = std::partition_point(found.begin(), found.end(), [&](const TokenValue& token) {
-    return static_cast<double>(token.logit) - top >= log_min;
-  });
-  kept_.assign(found.begin(), end);
+  kept_.clear();
+  for (const TokenValue& token : tokens) {
+    if (static_cast<double>(token.logit) - top >= log_min) kept_.push_back(token);
+  }
 }
 
 void TokenDraw::keep_top_k(const DrawParameters& parameters, double log_min) {
-  keep_largest(parameters.top_k, log_min);
-  if (parameters.top_p >= 1) return;
-  const int64_t count = nucleus(parameters.top_p * weigh_kept());
-  if (count > 0) kept_.resize(static_cast<size_t>(count));
+  keep(row_.largest(parameters.top_k), log_min);
+  if (parameters.top_p < 1) cut_to_mass(parameters.top_p * weigh_kept());
 }
 
-// Few tokens usually carry the mass, so a short list is tried before longer ones.
 void TokenDraw::keep_top_p(double top_p, double log_min) {
-  const double mass = top_p * row_.sum_blocks(log_min, block_sums_);
-  for (int64_t tried = 64;; tried *= 16) {
-    keep_largest(std::min(tried, row_.size()), log_min);
-    weigh_kept();
-    const int64_t count = nucleus(mass);
-    if (count > 0) kept_.resize(static_cast<size_t>(count));
-    if (count > 0 || static_cast<int64_t>(kept_.size()) < tried) return;
-  }
+  constexpr int64_t kUsuallyEnough = 64;
+  const double total = row_.sum_blocks(log_min, block_sums_);
+  keep(row_.largest(std::min(kUsuallyEnough, row_.size())), log_min);
+  weigh_kept();
+  if (cut_to_mass(top_p * total)) return;
+  // If all tokens below some weight w were cut, that would cost less than size * w. With w chosen
+  // so that this is the share that top_p leaves, whatever is kept weighs at least w.
+  const double least = (1 - top_p) * total / static_cast<double>(row_.size());
+  constexpr double kRoundingSlack = 1e-6;
+  keep(row_.above(std::max(std::log(least) - kRoundingSlack, log_min)), log_min);
+  weigh_kept();
+  cut_to_mass(top_p * total);
 }
 
-int64_t TokenDraw::nucleus(double mass) {
+// Halves the part in question instead of sorting it: whole vocabularies come here.
+bool TokenDraw::cut_to_mass(double mass) {
+  constexpr int64_t kSortedLength = 64;
+  auto first = kept_.begin(), last = kept_.end();
   double cumulative = 0;
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    cumulative += weights_[i];
-    if (cumulative >= mass) return static_cast<int64_t>(i) + 1;
+  while (last - first > kSortedLength) {
+    const auto middle = first + (last - first) / 2;
+    std::nth_element(first, middle, last, comes_before);
+    double upper = 0;
+    for (auto token = first; token != middle; ++token) upper += token->weight;
+    if (cumulative + upper >= mass) {
+      last = middle;
+    } else {
+      cumulative += upper;
+      first = middle;
+    }
   }
-  return -1;
+  std::sort(first, last, comes_before);
+  for (; first != last; ++first) {
+    cumulative += first->weight;
+    if (cumulative < mass) continue;
+    kept_.erase(first + 1, kept_.end());
+    return true;
+  }
+  return false;
 }
 
 double TokenDraw::weigh_kept() {
   float logits[kLogitBlock];
+  double weights[kLogitBlock];
+  double total = 0;
   for (size_t first = 0; first < kept_.size(); first += kLogitBlock) {
     const size_t count = std::min(static_cast<size_t>(kLogitBlock), kept_.size() - first);
     for (size_t i = 0; i < count; ++i) logits[i] = kept_[first + i].logit;
-    row_.passes().weights(logits, static_cast<int64_t>(count), row_.max(), kLogMinWeight,
-                          &weights_[first]);
+    row_.passes().weights(logits, static_cast<int64_t>(count), row_.max(), kLogMinWeight, weights);
+    for (size_t i = 0; i < count; ++i) total += kept_[first + i].weight = weights[i];
   }
-  double total = 0;
-  for (size_t i = 0; i < kept_.size(); ++i) total += weights_[i];
   return total;
 }
 
@@ -163,9 +189,9 @@ int32_t TokenDraw::draw_from_kept(double uniform) {
             [](const TokenValue& a, const TokenValue& b) { return a.id < b.id; });
   const double target = uniform * weigh_kept();
   double cumulative = 0;
-  for (size_t i = 0; i < kept_.size(); ++i) {
-    cumulative += weights_[i];
-    if (cumulative > target) return kept_[i].id;
+  for (const TokenValue& token : kept_) {
+    cumulative += token.weight;
+    if (cumulative > target) return token.id;
   }
   return kept_.back().id;
 }
@@ -188,13 +214,13 @@ int32_t TokenDraw::draw_from_all(double uniform, double log_min) {
 int32_t TokenDraw::draw_in_block(int64_t block, double cumulative, double target, double log_min) {
   const int64_t first = block * kLogitBlock;
   const int64_t count = std::min(kLogitBlock, row_.size() - first);
-  row_.passes().weights(row_.logits() + first, count, row_.max(), log_min, weights_.data());
+  double weights[kLogitBlock];
+  row_.passes().weights(row_.logits() + first, count, row_.max(), log_min, weights);
   int64_t last = 0;
   for (int64_t i = 0; i < count && cumulative <= target; ++i) {
-    const double weight = weights_[static_cast<size_t>(i)];
-    if (weight == 0) continue;
+    if (weights[i] == 0) continue;
     last = i;
-    cumulative += weight;
+    cumulative += weights[i];
   }
   return static_cast<int32_t>(first + last);
 }

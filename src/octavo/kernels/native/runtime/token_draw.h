@@ -21,6 +21,7 @@ struct DrawParameters {
 struct TokenValue {
   float logit;
   int32_t id;
+  double weight = 0;  // exp(logit - max), once weighed
 };
 
 // A row of logits and the maximum of each of its blocks.
@@ -38,6 +39,8 @@ class LogitRow {
   // The `count` largest (all above -inf when fewer), in falling order, ties by rising id. Valid
   // until the next call.
   const std::vector<TokenValue>& largest(int64_t count);
+  // All with logit - max >= log_min, by rising id. Valid until the next call.
+  const std::vector<TokenValue>& above(double log_min);
   // Sum over each block of exp(logit - max), without those below log_min; returns the sum of all.
   double sum_blocks(double log_min, std::vector<double>& block_sums) const;
   const RowPasses& passes() const { return passes_; }
@@ -70,17 +73,17 @@ class TokenDraw {
   int32_t draw_from_kept(double uniform);
   void keep_top_k(const DrawParameters& parameters, double log_min);
   void keep_top_p(double top_p, double log_min);
-  // How many of kept_, which falls, reach `mass`; -1 when all together do not.
-  int64_t nucleus(double mass);
-  // weights_[i] of kept_[i]; returns their sum.
+  void keep(const std::vector<TokenValue>& tokens, double log_min);
+  // Weighs kept_ and returns the sum.
   double weigh_kept();
-  void keep_largest(int64_t count, double log_min);
+  // Cuts kept_ to the fewest most probable tokens that weigh at least `mass` together. False when
+  // all do not.
+  bool cut_to_mass(double mass);
 
   LogitRow row_;
   std::vector<float> scaled_;
   std::vector<double> block_sums_;
   std::vector<TokenValue> kept_;
-  std::vector<double> weights_;
 };
 
 }  // namespace octavo

@@ -88,6 +88,10 @@ class ConfigError(OctavoError):
     """An option that cannot be honoured. Raised at start-up."""
 
 
+class FetchError(OctavoError):
+    """A model could not be found or fetched."""
+
+
 class WeightError(OctavoError):
     """A bad model file: one line with file, tensor or key, and byte offset where known."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from octavo.config.engine import option
+from octavo.config.options import option
 
 MIN_QUEUED_REQUESTS = 16
 

@@ -52,14 +52,13 @@ class ChildEngine:
     def __init__(
         self,
         config: EngineConfig,
-        observer: EngineObserver | None = None,
         *,
         limits: SupervisionLimits | None = None,
         on_progress: Progress | None = None,
         command: Sequence[str] = WORKER_COMMAND,
     ) -> None:
         self._config = config
-        self._observer = observer or SilentObserver()
+        self._observer: EngineObserver = SilentObserver()
         self._limits = limits or SupervisionLimits()
         self._on_progress = on_progress
         self._command = command
@@ -75,6 +74,9 @@ class ChildEngine:
     @property
     def process_id(self) -> int | None:
         return None if self._link is None else self._link.process_id
+
+    def observe(self, observer: EngineObserver) -> None:
+        self._observer = observer
 
     async def start(self) -> EngineFacts:
         facts = await self._launch()

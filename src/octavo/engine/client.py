@@ -46,6 +46,9 @@ class SilentObserver:
 class EngineClient(Protocol):
     """All methods belong to the event loop that called `start`."""
 
+    def observe(self, observer: EngineObserver) -> None:
+        """Tell `observer` of all that happens from now on. Before that, nobody hears of it."""
+
     async def start(self) -> EngineFacts:
         """Return when the engine takes requests.
 

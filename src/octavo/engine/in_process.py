@@ -19,14 +19,17 @@ logger = logging.getLogger(__name__)
 class InProcessEngine:
     """Takes an engine that is loaded already. After an error in a step it stays dead."""
 
-    def __init__(self, engine: SteppedEngine, observer: EngineObserver | None = None) -> None:
-        self._observer = observer or SilentObserver()
+    def __init__(self, engine: SteppedEngine) -> None:
+        self._observer: EngineObserver = SilentObserver()
         self._engine_loop = EngineLoop(engine, self._emit)
         self._router = OutputRouter(self.abort)
         self._stats = engine.stats()
         self._thread = threading.Thread(target=self._run, name="octavo-engine", daemon=True)
         self._death: EngineDead | None = None
         self._gone = asyncio.Event()
+
+    def observe(self, observer: EngineObserver) -> None:
+        self._observer = observer
 
     async def start(self) -> EngineFacts:
         self._event_loop = asyncio.get_running_loop()

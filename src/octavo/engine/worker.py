@@ -55,7 +55,7 @@ class Channel:
             self._socket.sendall(self._encoder.encode(message))
 
     def receive(self) -> list[ToWorker]:
-        """Block for bytes; the messages they complete. Raises `EOFError` when the parent is gone."""
+        """Block for bytes; the messages they complete. Raises `EOFError` without a parent."""
         data = self._socket.recv(_RECEIVE_BYTES)
         if not data:
             raise EOFError

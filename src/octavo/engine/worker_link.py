@@ -78,9 +78,9 @@ class WorkerLink(asyncio.Protocol):
                 ours.close()
                 self.closed.set()
                 raise EngineDead(f"the engine's process could not be started: {error}") from error
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: self, sock=ours)
-        self.send(LoadEngine(config))
+        # At once, before the event loop turns: the process must not wait for a busy parent.
+        ours.sendall(self._encoder.encode(LoadEngine(config)))
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
 
     def send(self, message: ToWorker) -> None:
         if self._transport is not None:
@@ -104,7 +104,7 @@ class WorkerLink(asyncio.Protocol):
         for message in messages:
             self._handle(message)
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
         self.kill()
         if self._process is not None:

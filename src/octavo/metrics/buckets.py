@@ -1,4 +1,4 @@
-"""Upper bounds of the histograms' buckets: those that vLLM's dashboards expect, finer at the bottom."""
+"""Upper bounds of the histograms' buckets: as vLLM's dashboards expect, finer at the bottom."""
 
 from __future__ import annotations
 

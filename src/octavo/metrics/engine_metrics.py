@@ -47,7 +47,9 @@ class MetricFactory:
         metric = Histogram(name, text, _LABELS, registry=self.registry, buckets=tuple(bounds))
         return metric.labels(*self._values)
 
-    def counters(self, name: str, text: str, label: str, values: Iterable[str]) -> dict[str, Counter]:
+    def counters(
+        self, name: str, text: str, label: str, values: Iterable[str]
+    ) -> dict[str, Counter]:
         """One counter for each value of one more label, all of them present from the start."""
         metric = Counter(name, text, (*_LABELS, label), registry=self.registry)
         return {value: metric.labels(*self._values, value) for value in values}
@@ -179,7 +181,7 @@ _SNAPSHOT_COUNTERS = (
 
 
 class _LatencyMetrics:
-    """How long things took. First and later tokens by the server's clock, phases by the engine's."""
+    """How long things took: tokens by the server's clock, phases by the engine's."""
 
     def __init__(self, make: MetricFactory) -> None:
         self._first_token = make.histogram(

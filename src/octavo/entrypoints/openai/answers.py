@@ -47,7 +47,7 @@ class AnswerHead:
         self.include_usage = options.include_usage
         self._continuous_usage = options.include_usage and options.continuous_usage_stats
 
-    def chunk_usage(self, counter: UsageCounter) -> Usage | None | UnsetType:
+    def chunk_usage(self, counter: UsageCounter) -> Usage | UnsetType | None:
         """What a chunk with content says of usage: nothing, null, or the count so far."""
         if self._continuous_usage:
             return counter.usage()

@@ -11,7 +11,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from octavo import __version__
 from octavo.config.server import ServerConfig
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor

@@ -116,7 +116,7 @@ class ChatAnswer:
         delta = ChatDelta(content=output.text)
         return ChatChunkChoice(index=index, delta=delta, logprobs=self._logprobs(output.logprobs))
 
-    def _chunk(self, choice: ChatChunkChoice | None, usage: Usage | None | UnsetType) -> bytes:
+    def _chunk(self, choice: ChatChunkChoice | None, usage: Usage | UnsetType | None) -> bytes:
         chunk = ChatChunk(
             id=self.id,
             created=self._head.created,

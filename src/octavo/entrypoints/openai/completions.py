@@ -40,8 +40,13 @@ async def create_completion(request: Request) -> Response:
     inputs = incoming.context.inputs
     salt = incoming.cache_salt(body)
 
+    def make_request(prompt: str | list[int]) -> EngineRequest:
+        if isinstance(prompt, str) and not body.add_special_tokens:
+            prompt = inputs.encode(prompt, add_special_tokens=False)
+        return inputs.completion(prompt, params, cache_salt=salt)
+
     def make_requests() -> list[EngineRequest]:
-        return [inputs.completion(prompt, params, cache_salt=salt) for prompt in prompts]
+        return [make_request(prompt) for prompt in prompts]
 
     answer = CompletionAnswer(incoming, body, prompts)
     return await respond(incoming, body, answer, params.n * len(prompts), make_requests)
@@ -81,7 +86,9 @@ class CompletionAnswer:
                 writers[index] = CompletionLogprobsWriter(self._tokenizer)
                 if self._echo:
                     entries = prompts.entries(index // generation.n)
-                    yield self._chunk(self._echoed(index, generation, entries, writers[index]), usage)
+                    yield self._chunk(
+                        self._echoed(index, generation, entries, writers[index]), usage
+                    )
             if output.text or (self._wants_logprobs and output.logprobs):
                 yield self._chunk(self._piece(index, output, writers[index]), usage)
             if output.finish_reason is not None:
@@ -145,11 +152,11 @@ class CompletionAnswer:
             logprobs = writer.write(output.token_ids, output.logprobs or ())
         return CompletionChoice(index=index, text=output.text, logprobs=logprobs)
 
-    def _chunk(self, choice: CompletionChoice, usage: Usage | None | UnsetType) -> bytes:
+    def _chunk(self, choice: CompletionChoice, usage: Usage | UnsetType | None) -> bytes:
         return event(self._body([choice], usage))
 
     def _body(
-        self, choices: list[CompletionChoice], usage: Usage | None | UnsetType
+        self, choices: list[CompletionChoice], usage: Usage | UnsetType | None
     ) -> CompletionBody:
         return CompletionBody(
             id=self.id,

@@ -58,7 +58,7 @@ class Incoming:
         return str(self.request.state.tenant)
 
     def cache_salt(self, body: GenerationRequest) -> str:
-        """Prefix-cache pages are shared within a tenant only, and there within the client's salt."""
+        """Cached pages are shared within a tenant only, and there within the client's salt."""
         return f"{self.cache_scope}/{body.cache_salt}" if body.cache_salt else self.cache_scope
 
     def admit(self, body: GenerationRequest, num_sequences: int, response_id: str) -> Ticket:
@@ -109,7 +109,9 @@ async def _read(request: Request, max_bytes: int) -> bytes:
             if num_bytes > max_bytes:
                 break
     if num_bytes > max_bytes:
-        raise RequestTooLarge(f"the body has {num_bytes} bytes or more; at most {max_bytes} allowed")
+        raise RequestTooLarge(
+            f"the body has {num_bytes} bytes or more; at most {max_bytes} allowed"
+        )
     return bytes(data)
 
 

@@ -1,4 +1,4 @@
-"""Errors as OpenAI clients read them. Text of libraries never reaches a client: it goes to the log."""
+"""Errors as OpenAI clients read them. What libraries say goes to the log, never to a client."""
 
 from __future__ import annotations
 

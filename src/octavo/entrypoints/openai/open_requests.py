@@ -16,7 +16,7 @@ from octavo.entrypoints.openai.streaming import merge
 from octavo.errors import CapacityError, EngineDead, RequestError, ServerDraining
 
 
-class GenerationFailed(RequestError):
+class GenerationFailed(RequestError):  # noqa: N818
     """The engine gave up on this one request."""
 
     status = 500
@@ -65,7 +65,7 @@ class Generation:
 
 
 class OpenRequests:
-    """`max_num_sequences` is slots plus queue. A request that is larger than all of it may run alone."""
+    """`max_num_sequences` is slots plus queue. A request larger than all of it may run alone."""
 
     def __init__(self, max_num_sequences: int) -> None:
         self._max_num_sequences = max_num_sequences
@@ -103,7 +103,7 @@ class OpenRequests:
                 self._idle.set()
 
     def abort(self, client: EngineClient, names: Sequence[str]) -> int:
-        """Abort the requests with these names; their clients get what there is. How many it were."""
+        """Abort the requests with these names; clients get what there is. Returns how many."""
         wanted = set(names)
         found = [ticket for ticket in self._tickets if not wanted.isdisjoint(ticket.names)]
         for ticket in found:

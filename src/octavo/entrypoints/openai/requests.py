@@ -33,7 +33,7 @@ class ResponseFormat(msgspec.Struct, frozen=True):
 
 
 class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every body may carry. `neutral` lists values of unsupported fields that change nothing."""
+    """What every body may carry."""
 
     model: str | None = None
     user: Label = None

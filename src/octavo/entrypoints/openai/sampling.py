@@ -31,7 +31,7 @@ _SAME_NAME = (
 
 
 def completion_params(request: CompletionRequest) -> SamplingParams:
-    """Raises `InvalidRequest` or `UnsupportedParameter`. An echo with logprobs wants the prompt's."""
+    """Raises `InvalidRequest` or `UnsupportedParameter`. An echo with logprobs wants those too."""
     _check_common(request)
     max_tokens = request.max_tokens
     echoed = request.logprobs if request.echo else None

@@ -61,7 +61,12 @@ class EventStream(Response):
         self._ping_seconds = ping_seconds
         self._is_due = False
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(
+        self,
+        scope: Scope,  # noqa: ARG002
+        receive: Receive,
+        send: Send,
+    ) -> None:
         write = asyncio.ensure_future(self._write(send))
         watch = asyncio.ensure_future(wait_disconnect(receive))
         ping = asyncio.ensure_future(self._ping(send))
@@ -104,7 +109,7 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
 async def merge(
     streams: Sequence[AsyncIterator[Result]],
 ) -> AsyncIterator[tuple[int, Result]]:
-    """Items of several iterators as they come, with the iterator's index. Ends after all of them."""
+    """Items of several iterators as they come, with the iterator's index. Ends after the last."""
     if len(streams) == 1:
         async for item in streams[0]:
             yield 0, item
@@ -115,14 +120,15 @@ async def merge(
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in sorted(done, key=waiting.__getitem__):
                 index = waiting.pop(task)
-                item = task.result()
-                if item is not None:
+                for item in task.result():
                     yield index, item
                     waiting[asyncio.ensure_future(_next(streams[index]))] = index
     finally:
         await _cancel(*waiting)
 
 
-async def _next(stream: AsyncIterator[Result]) -> Result | None:
-    """The next item, or None at the end."""
-    return await anext(stream, None)
+async def _next(stream: AsyncIterator[Result]) -> list[Result]:
+    """The next item, or nothing at the end."""
+    async for item in stream:
+        return [item]
+    return []

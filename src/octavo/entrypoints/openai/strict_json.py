@@ -1,4 +1,4 @@
-"""Reads JSON from strangers: what `json` lets through and other parsers read differently is refused.
+"""Reads JSON from strangers, and refuses what parsers read differently or cannot bear.
 
 Duplicate keys, NaN and infinities, huge integers, deep nesting and lone surrogates. Knows no HTTP
 and no field names.
@@ -61,7 +61,9 @@ def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(result) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidRequest(f"the key {twice[:64]!r} is given twice in one object", param=twice[:64])
+        raise InvalidRequest(
+            f"the key {twice[:64]!r} is given twice in one object", param=twice[:64]
+        )
     return result
 
 

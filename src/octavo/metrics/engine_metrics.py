@@ -115,7 +115,8 @@ class EngineMetrics:
 
     def lost(self, request_ids: Iterable[str]) -> None:
         for request_id in request_ids:
-            self._finished["error"].inc(self._open.pop(request_id).num_open)
+            if entry := self._open.pop(request_id, None):
+                self._finished["error"].inc(entry.num_open)
         self._state.update(EngineStats(), EngineStats())
         self._stats = EngineStats()
 

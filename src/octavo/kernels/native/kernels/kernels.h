@@ -10,7 +10,20 @@
 // does not link, a function without its line is not found by programs: add both in one commit.
 // clang-format off: one a line, so that additions merge.
 #define OCTAVO_KERNELS(X) \
-  X(quantize)
+  X(quantize) \
+  X(add) \
+  X(attention) \
+  X(gated_activation) \
+  X(gather_rows) \
+  X(head_rms_norm) \
+  X(rms_norm) \
+  X(rms_norm_add) \
+  X(rms_norm_quantize) \
+  X(rope) \
+  X(rope_angles) \
+  X(rope_write_pages) \
+  X(softcap) \
+  X(write_pages)
 // clang-format on
 
 namespace octavo::OCTAVO_LEVEL {

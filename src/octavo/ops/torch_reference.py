@@ -29,7 +29,7 @@ class Rows:
 
     @property
     def width(self) -> int:
-        return self.data.shape[1]
+        return int(self.data.shape[1])
 
     def columns(self, start: int, stop: int) -> Rows:
         return Rows(self.data[:, start:stop])

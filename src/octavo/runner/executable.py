@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from octavo.kernels import OperandKind
 from octavo.kernels._native import (
-    InstructionSpec,
     KvCache,
-    OperandSpec,
     PackedMatrix,
     ThreadPool,
     activation_row_bytes,
@@ -24,6 +22,9 @@ from octavo.ops.program import Columns, Constant, Instruction, Operand, Pages, P
 from octavo.runner.step import Step
 from octavo.weights.loader import LoadedWeights
 from octavo.weights.weight import Weight
+
+if TYPE_CHECKING:  # names of the stub alone
+    from octavo.kernels._native import InstructionSpec, OperandSpec
 
 Logits = npt.NDArray[np.float32]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from octavo.core.schedule import ScheduledSequence, ScheduledStep
 from octavo.core.sequence import PAGE_TOKENS
@@ -101,7 +100,8 @@ class Step:
         self.slots[rows] = pages * PAGE_TOKENS + positions % PAGE_TOKENS
 
     def _fill_sequences(self, sequences: list[ScheduledSequence]) -> None:
-        starts, lengths, logit_rows = [0], [], []
+        starts, lengths = [0], []
+        logit_rows: list[int] = []
         row = 0
         for one in sequences:
             row += one.num_tokens
@@ -130,6 +130,3 @@ class Step:
         kept = len(written) if table[: len(written)] == written else 0
         self.page_tables[index, kept : len(table)] = table[kept:]
         self._written_tables[index] = table.copy()
-
-    def live_page_tables(self) -> npt.NDArray[np.int32]:
-        return self.page_tables[: self.num_sequences]

@@ -43,6 +43,11 @@ class AuthenticationError(RequestError):
     type = "authentication_error"
 
 
+class PermissionDenied(RequestError):
+    status = 403
+    type = "permission_error"
+
+
 class ModelNotFound(RequestError):
     status = 404
     type = "not_found_error"
@@ -65,6 +70,13 @@ class CapacityError(RequestError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class ServerDraining(CapacityError):
+    """The server is about to stop; another one will take the request."""
+
+    status = 503
+    type = "service_unavailable_error"
+
+
 class EngineDead(RequestError):
     """The engine process is gone or stuck. The request was not finished."""
 
@@ -74,6 +86,10 @@ class EngineDead(RequestError):
 
 class ConfigError(OctavoError):
     """An option that cannot be honoured. Raised at start-up."""
+
+
+class FetchError(OctavoError):
+    """A model could not be found or fetched."""
 
 
 class WeightError(OctavoError):

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "formats/half.h"
+
 #if defined(OCTAVO_LEVEL_avx512) || defined(OCTAVO_LEVEL_avx512_vnni)
 #define OCTAVO_AVX512 1
 #elif defined(OCTAVO_LEVEL_avx2)
@@ -54,6 +56,15 @@ OCTAVO_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps
 OCTAVO_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
+// Lane i is x where a < b, else y (so y where either is NaN).
+OCTAVO_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
+  return {_mm512_mask_mov_ps(y.v, _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ), x.v)};
+}
+// Lanes [begin, end) of a, `other` elsewhere; 0 <= begin <= end <= 16.
+OCTAVO_INLINE F32x16 keep_lanes(F32x16 a, int begin, int end, float other) {
+  const __mmask16 kept = static_cast<__mmask16>((1u << end) - (1u << begin));
+  return {_mm512_mask_mov_ps(_mm512_set1_ps(other), kept, a.v)};
+}
 OCTAVO_INLINE F32x16 round_even(F32x16 a) {
   return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
 }
@@ -70,6 +81,10 @@ template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
   return {_mm512_slli_epi32(a.v, N)};
 }
+OCTAVO_INLINE I32x16 f32_bits(F32x16 a) { return {_mm512_castps_si512(a.v)}; }
+OCTAVO_INLINE I32x16 max(I32x16 a, I32x16 b) { return {_mm512_max_epi32(a.v, b.v)}; }
+OCTAVO_INLINE int32_t reduce_max(I32x16 a) { return _mm512_reduce_max_epi32(a.v); }
+OCTAVO_INLINE int32_t reduce_sum(I32x16 a) { return _mm512_reduce_add_epi32(a.v); }
 // Sixteen signed / unsigned bytes widened to int32.
 OCTAVO_INLINE I32x16 load_i8(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
@@ -104,8 +119,9 @@ OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) {
 }
 OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
   const __m128i* q = reinterpret_cast<const __m128i*>(p);
-  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
-          _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
+  return {
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q)), 16)),
+      _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128(q + 1)), 16))};
 }
 OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 x) {
   __m128i* q = reinterpret_cast<__m128i*>(p);
@@ -137,16 +153,27 @@ OCTAVO_INLINE F32x16 abs(F32x16 x) {
   const __m256 mask = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
   return {_mm256_and_ps(x.a, mask), _mm256_and_ps(x.b, mask)};
 }
+OCTAVO_INLINE F32x16 select_less(F32x16 p, F32x16 q, F32x16 x, F32x16 y) {
+  return {_mm256_blendv_ps(y.a, x.a, _mm256_cmp_ps(p.a, q.a, _CMP_LT_OQ)),
+          _mm256_blendv_ps(y.b, x.b, _mm256_cmp_ps(p.b, q.b, _CMP_LT_OQ))};
+}
+OCTAVO_INLINE F32x16 keep_lanes(F32x16 x, int begin, int end, float other) {
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const auto kept = [lane](int first, int last) {
+    return _mm256_castsi256_ps(
+        _mm256_andnot_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(first), lane),
+                            _mm256_cmpgt_epi32(_mm256_set1_epi32(last), lane)));
+  };
+  const __m256 outside = _mm256_set1_ps(other);
+  return {_mm256_blendv_ps(outside, x.a, kept(begin, end)),
+          _mm256_blendv_ps(outside, x.b, kept(begin - 8, end - 8))};
+}
 OCTAVO_INLINE F32x16 round_even(F32x16 x) {
   constexpr int kMode = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(x.a, kMode), _mm256_round_ps(x.b, kMode)};
 }
-OCTAVO_INLINE F32x16 to_f32(I32x16 x) {
-  return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)};
-}
-OCTAVO_INLINE I32x16 to_i32(F32x16 x) {
-  return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)};
-}
+OCTAVO_INLINE F32x16 to_f32(I32x16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+OCTAVO_INLINE I32x16 to_i32(F32x16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
 OCTAVO_INLINE F32x16 bits_to_f32(I32x16 x) {
   return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
 }
@@ -171,6 +198,24 @@ template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 x) {
   return {_mm256_slli_epi32(x.a, N), _mm256_slli_epi32(x.b, N)};
 }
+OCTAVO_INLINE I32x16 f32_bits(F32x16 x) {
+  return {_mm256_castps_si256(x.a), _mm256_castps_si256(x.b)};
+}
+OCTAVO_INLINE I32x16 max(I32x16 x, I32x16 y) {
+  return {_mm256_max_epi32(x.a, y.a), _mm256_max_epi32(x.b, y.b)};
+}
+OCTAVO_INLINE int32_t reduce_max(I32x16 x) {
+  const __m256i m = _mm256_max_epi32(x.a, x.b);
+  __m128i h = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+  h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+  return _mm_cvtsi128_si32(_mm_max_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
+}
+OCTAVO_INLINE int32_t reduce_sum(I32x16 x) {
+  const __m256i m = _mm256_add_epi32(x.a, x.b);
+  __m128i h = _mm_add_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+  h = _mm_add_epi32(h, _mm_shuffle_epi32(h, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(h, _mm_shuffle_epi32(h, 0xb1)));
+}
 OCTAVO_INLINE I32x16 load_i8(const int8_t* p) {
   const __m128i q = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return {_mm256_cvtepi8_epi32(q), _mm256_cvtepi8_epi32(_mm_srli_si128(q, 8))};
@@ -194,60 +239,17 @@ struct I32x16 {
   int32_t v[16];
 };
 
-#define OCTAVO_LANES(type, expression)            \
-  type r;                                         \
+#define OCTAVO_LANES(type, expression)              \
+  type r;                                           \
   for (int i = 0; i < 16; ++i) r.v[i] = expression; \
   return r
-
-inline float f16_to_f32(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  uint32_t exponent = (h >> 10) & 31, mantissa = h & 0x3ff, bits;
-  if (exponent == 31) {
-    bits = sign | 0x7f800000 | (mantissa << 13);
-  } else if (exponent != 0) {
-    bits = sign | ((exponent + 112) << 23) | (mantissa << 13);
-  } else {  // zero or subnormal: an exact product
-    const float f = static_cast<float>(mantissa) * 0x1p-24f;
-    std::memcpy(&bits, &f, 4);
-    bits |= sign;
-  }
-  float f;
-  std::memcpy(&f, &bits, 4);
-  return f;
-}
-// Rounds to nearest, ties to even, as the hardware conversion does.
-inline uint16_t f32_to_f16(float f) {
-  uint32_t bits;
-  std::memcpy(&bits, &f, 4);
-  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  bits &= 0x7fffffff;
-  if (bits > 0x7f800000) return sign | 0x7e00;
-  if (bits >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or more
-  if (bits < 0x38800000) {                       // subnormal: add puts the last bit in place
-    float magnitude;
-    std::memcpy(&magnitude, &bits, 4);
-    magnitude += 0.5f;
-    uint32_t shifted;
-    std::memcpy(&shifted, &magnitude, 4);
-    return static_cast<uint16_t>(sign | (shifted - 0x3f000000));
-  }
-  bits += 0xfff + ((bits >> 13) & 1);
-  return static_cast<uint16_t>(sign | ((bits - (112u << 23)) >> 13));
-}
 
 OCTAVO_INLINE F32x16 zero_f32() { OCTAVO_LANES(F32x16, 0.0f); }
 OCTAVO_INLINE F32x16 splat(float x) { OCTAVO_LANES(F32x16, x); }
 OCTAVO_INLINE F32x16 load(const float* p) { OCTAVO_LANES(F32x16, p[i]); }
 OCTAVO_INLINE void store(float* p, F32x16 a) { std::memcpy(p, a.v, 64); }
 OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) { OCTAVO_LANES(F32x16, f16_to_f32(p[i])); }
-OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
-  F32x16 r;
-  for (int i = 0; i < 16; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(p[i]) << 16;
-    std::memcpy(&r.v[i], &bits, 4);
-  }
-  return r;
-}
+OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) { OCTAVO_LANES(F32x16, bf16_to_f32(p[i])); }
 OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
 }
@@ -266,6 +268,12 @@ OCTAVO_INLINE F32x16 min(F32x16 a, F32x16 b) {
   OCTAVO_LANES(F32x16, a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
 }
 OCTAVO_INLINE F32x16 abs(F32x16 a) { OCTAVO_LANES(F32x16, std::fabs(a.v[i])); }
+OCTAVO_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
+  OCTAVO_LANES(F32x16, a.v[i] < b.v[i] ? x.v[i] : y.v[i]);
+}
+OCTAVO_INLINE F32x16 keep_lanes(F32x16 a, int begin, int end, float other) {
+  OCTAVO_LANES(F32x16, i >= begin && i < end ? a.v[i] : other);
+}
 OCTAVO_INLINE F32x16 round_even(F32x16 a) { OCTAVO_LANES(F32x16, std::nearbyintf(a.v[i])); }
 OCTAVO_INLINE F32x16 to_f32(I32x16 a) { OCTAVO_LANES(F32x16, static_cast<float>(a.v[i])); }
 OCTAVO_INLINE I32x16 to_i32(F32x16 a) {
@@ -286,6 +294,24 @@ template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
   OCTAVO_LANES(I32x16, a.v[i] << N);
 }
+OCTAVO_INLINE I32x16 f32_bits(F32x16 a) {
+  I32x16 r;
+  std::memcpy(r.v, a.v, 64);
+  return r;
+}
+OCTAVO_INLINE I32x16 max(I32x16 a, I32x16 b) {
+  OCTAVO_LANES(I32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
+}
+OCTAVO_INLINE int32_t reduce_max(I32x16 a) {
+  int32_t m = a.v[0];
+  for (int i = 1; i < 16; ++i) m = a.v[i] > m ? a.v[i] : m;
+  return m;
+}
+OCTAVO_INLINE int32_t reduce_sum(I32x16 a) {
+  int32_t s = 0;
+  for (int i = 0; i < 16; ++i) s += a.v[i];
+  return s;
+}
 OCTAVO_INLINE I32x16 load_i8(const int8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
 OCTAVO_INLINE I32x16 load_u8(const uint8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
 OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
@@ -301,13 +327,7 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
 OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
   alignas(64) float f[16];
   store(f, a);
-  for (int i = 0; i < 16; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, &f[i], 4);
-    p[i] = (bits & 0x7fffffff) > 0x7f800000
-               ? static_cast<uint16_t>((bits >> 16) | 0x40)
-               : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(f[i]);
 }
 
 // Reductions: lanes 0..15 folded in halves (8, 4, 2, 1), the same order on every level.
@@ -328,11 +348,12 @@ OCTAVO_INLINE float reduce_max(F32x16 a) {
   return f[0];
 }
 
-// e^x, relative error below 2e-7 over the range of float; below about -87 it is 0.
+// e^x, relative error below 2e-7 over the range of float; below about -87 it is 0; NaN stays NaN
+// (max and min give their second operand where either is NaN).
 // Range reduction to |r| <= ln2/2 and a degree-6 polynomial (Cephes expf coefficients).
 OCTAVO_INLINE F32x16 exp(F32x16 x) {
   const F32x16 kLow = splat(-87.33f), kHigh = splat(88.37f);
-  const F32x16 clamped = min(max(x, kLow), kHigh);
+  const F32x16 clamped = min(kHigh, max(kLow, x));
   const F32x16 n = round_even(clamped * splat(1.44269504088896341f));
   F32x16 r = fma(n, splat(-0.693359375f), clamped);
   r = fma(n, splat(2.12194440e-4f), r);
@@ -344,17 +365,27 @@ OCTAVO_INLINE F32x16 exp(F32x16 x) {
   p = fma(p, r, splat(5.0000001201e-1f));
   p = fma(p, r * r, r + splat(1.0f));
   const I32x16 scale = shift_left<23>(to_i32(n) + splat_i32(127));
-  const F32x16 y = p * bits_to_f32(scale);
-#if defined(OCTAVO_AVX512)
-  return {_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.v, kLow.v, _CMP_GE_OQ), y.v)};
-#elif defined(OCTAVO_AVX2)
-  return {_mm256_and_ps(y.a, _mm256_cmp_ps(x.a, kLow.a, _CMP_GE_OQ)),
-          _mm256_and_ps(y.b, _mm256_cmp_ps(x.b, kLow.b, _CMP_GE_OQ))};
-#else
-  F32x16 out;
-  for (int i = 0; i < 16; ++i) out.v[i] = x.v[i] >= kLow.v[i] ? y.v[i] : 0.0f;
-  return out;
-#endif
+  return select_less(x, kLow, zero_f32(), p * bits_to_f32(scale));
+}
+
+// 1 / (1 + e^-x), without overflow at either end.
+OCTAVO_INLINE F32x16 sigmoid(F32x16 x) {
+  const F32x16 one = splat(1.0f);
+  const F32x16 e = exp(zero_f32() - abs(x));
+  return select_less(x, zero_f32(), e, one) / (one + e);
+}
+
+// Near 0 an odd polynomial (Cephes tanhf coefficients), where the form with exp would cancel.
+OCTAVO_INLINE F32x16 tanh(F32x16 x) {
+  const F32x16 z = x * x, one = splat(1.0f);
+  F32x16 p = splat(-5.70498872745e-3f);
+  p = fma(p, z, splat(2.06390887954e-2f));
+  p = fma(p, z, splat(-5.37397155531e-2f));
+  p = fma(p, z, splat(1.33314422036e-1f));
+  p = fma(p, z, splat(-3.33332819422e-1f));
+  const F32x16 near = fma(p * z, x, x);
+  const F32x16 far = one - splat(2.0f) / (exp(x + x) + one);
+  return select_less(abs(x), splat(0.625f), near, far);
 }
 
 }  // namespace octavo::OCTAVO_LEVEL

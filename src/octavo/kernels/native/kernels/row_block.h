@@ -1,0 +1,13 @@
+// How many activation rows the matrix kernels of this level hold in registers. Knows nothing else.
+#pragma once
+
+namespace octavo::OCTAVO_LEVEL {
+
+#if defined(OCTAVO_LEVEL_avx512) || defined(OCTAVO_LEVEL_avx512_vnni)
+// 12 integer and 12 float accumulators, the weights and their scales fill the 32 registers.
+inline constexpr int kRowBlock = 12;
+#else
+inline constexpr int kRowBlock = 4;
+#endif
+
+}  // namespace octavo::OCTAVO_LEVEL

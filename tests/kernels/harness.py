@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +16,10 @@ from octavo.kernels import DType, OperandKind, RowKind, _native
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 LEVELS = _native.isa_levels()
 PAGE_TOKENS = 16
-
-
-@cache
-def thread_pool(num_threads: int) -> _native.ThreadPool:
-    return _native.ThreadPool(num_threads)
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -56,7 +51,7 @@ class StepArrays:
     num_sequences: int = 1
     num_logit_rows: int = 1
     positions: I32 | None = None
-    slots: npt.NDArray[np.int64] | None = None
+    slots: I64 | None = None
     query_starts: I32 | None = None
     page_tables: I32 | None = None
     logit_rows: I32 | None = None
@@ -105,9 +100,7 @@ class OneKernel:
         self._contents.append((operand, array))
         return operand
 
-    def _place(
-        self, dtype: DType, rows: RowKind, width: int, stride: int
-    ) -> _native.OperandSpec:
+    def _place(self, dtype: DType, rows: RowKind, width: int, stride: int) -> _native.OperandSpec:
         offset = self._row_bytes[rows]
         self._row_bytes[rows] += stride
         return (OperandKind.ARENA, rows, dtype, width, offset, 0, stride, None)
@@ -126,7 +119,7 @@ class OneKernel:
         """The program of one instruction, its arena filled with NaN and then the inputs."""
         counts = (step.num_tokens, step.num_sequences, step.num_logit_rows)
         program = _native.Program(
-            thread_pool(self.num_threads),
+            _native.ThreadPool(self.num_threads),
             self.level,
             [(kernel, rows, inputs, outputs, ints, floats)],
             (self._row_bytes[0], self._row_bytes[1], self._row_bytes[2]),

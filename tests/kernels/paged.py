@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from tests.kernels.harness import F32, F64, I64, PAGE_TOKENS, OneKernel, StepArrays, pages, round_up
 
 from octavo.kernels import _native
-from tests.kernels.harness import F32, F64, PAGE_TOKENS, OneKernel, StepArrays, pages, round_up
 
 DTYPES = ["float32", "float16", "bfloat16"]
 
@@ -69,20 +69,34 @@ class Contexts:
         self.tables[:] = ids[-1]  # an unused page
         for s, n in enumerate(num_pages):
             self.tables[s, :n] = ids[sum(num_pages[:s]) :][:n]
-        self.cache = _native.KvCache(len(ids), [sizes], shape.dtype)
-        every_slot = np.arange(len(ids) * PAGE_TOKENS)
+        self.cache_pages = len(ids)
+        self._fill_pages()
+
+    def _fill_pages(self) -> None:
+        sizes = (self.shape.num_kv_heads, self.shape.head_dim)
+        self.cache = _native.KvCache(self.cache_pages, [sizes], self.shape.dtype)
+        every_slot = np.arange(self.cache_pages * PAGE_TOKENS)
         nothing = np.full((len(every_slot), *sizes), np.nan, np.float32)
         self._write(every_slot, nothing, nothing)
-        for s, n in enumerate(lengths):
-            self._write(self.slots(s, np.arange(n)), self.keys[s], self.values[s])
+        for s, keys in enumerate(self.keys):
+            self._write(self.slots(s, np.arange(len(keys))), keys, self.values[s])
 
-    def slots(self, sequence: int, positions: np.ndarray[tuple[int], np.dtype[np.int64]]) -> (
-        np.ndarray[tuple[int], np.dtype[np.int64]]
-    ):
+    def move_pages(self, order: I64) -> None:
+        """Page i becomes page order[i], with its contents."""
+        self.tables = order.astype(np.int32)[self.tables]
+        self._fill_pages()
+
+    def poison(self, sequence: int, position: int, number: float) -> None:
+        """Overwrites the key and value of one token, in its page only."""
+        bad = np.full((1, self.shape.num_kv_heads, self.shape.head_dim), number, np.float32)
+        self._write(self.slots(sequence, np.array([position])), bad, bad)
+
+    def slots(self, sequence: int, positions: I64) -> I64:
         page = self.tables[sequence, positions // PAGE_TOKENS].astype(np.int64)
-        return page * PAGE_TOKENS + positions % PAGE_TOKENS
+        slots: I64 = page * PAGE_TOKENS + positions % PAGE_TOKENS
+        return slots
 
-    def _write(self, slots: np.ndarray[tuple[int], np.dtype[np.int64]], k: F32, v: F32) -> None:
+    def _write(self, slots: I64, k: F32, v: F32) -> None:
         kernel = OneKernel(_native.isa_levels()[0])
         flat = (len(slots), -1)
         operands = [kernel.value(k.reshape(flat)), kernel.value(v.reshape(flat)), pages(self.cache)]

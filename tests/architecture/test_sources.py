@@ -24,6 +24,7 @@ READS_ENVIRONMENT = {"config/environment.py"}
 IMPORTS_IN_FUNCTIONS = {
     "__init__.py": "the public names load on first use",
     "hub/find.py": "the hub's client is slow to import and seldom needed",
+    "entrypoints/openai/serve.py": "the web framework is imported while the engine loads",
     "entrypoints/cli/run.py": "readline is imported for its effect on input(), where there is one",
 }
 FORBIDDEN_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}

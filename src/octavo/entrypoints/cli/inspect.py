@@ -62,7 +62,7 @@ def show_config(namespace: argparse.Namespace) -> int:
     machine = this_machine()
     console = _console()
     console.print(
-        f"machine: {machine.num_cores} cores, {machine.free_bytes >> 20:,} MiB free,"
+        f"machine: {machine.num_cores} cores, {machine.memory_bytes >> 20:,} MiB of memory,"
         f" instruction sets {', '.join(isa_levels())}"
     )
     console.print(_facts_table(front.model))

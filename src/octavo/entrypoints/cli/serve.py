@@ -27,5 +27,4 @@ def execute(namespace: argparse.Namespace) -> int:
     if not server.served_model_name:
         # The name that the user gave, not the place where its file was found.
         server = replace(server, served_model_name=(str(values[EngineConfig]["model"]),))
-    run_server(engine, server)
-    return 0
+    return run_server(engine, server)

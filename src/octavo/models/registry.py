@@ -7,6 +7,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Final, cast
 
+from octavo.core.model_config import ModelConfig
 from octavo.errors import WeightError
 from octavo.models.model import Model
 from octavo.weights.gguf import GGUFFile
@@ -32,3 +33,8 @@ def model_from_gguf(file: GGUFFile) -> Model:
     module, _, name = MODELS[architecture].partition(":")
     build = cast("Callable[[GGUFFile], Model]", getattr(import_module(module), name))
     return build(file)
+
+
+def read_model_config(file: GGUFFile) -> ModelConfig:
+    """The facts alone. Raises as `model_from_gguf` does."""
+    return model_from_gguf(file).config

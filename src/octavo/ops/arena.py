@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from octavo.ops.interface import RowKind
-from octavo.ops.program import DType, Program, ValueInfo
+from octavo.kernels import DType, RowKind
+from octavo.ops.program import Program, ValueInfo
 
 ROW_ALIGNMENT_BYTES = 64
 

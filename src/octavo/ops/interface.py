@@ -12,21 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from enum import Enum
 from typing import Literal, Protocol, Self, TypeVar
 
 from octavo.core.model_config import RopeConfig
 from octavo.weights.weight import Weight
 
 Activation = Literal["silu", "gelu_tanh"]
-
-
-class RowKind(Enum):
-    """What the rows of a value count. The numbers are those of the native core."""
-
-    TOKENS = 0
-    SEQUENCES = 1
-    LOGITS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from dataclasses import replace
 from itertools import groupby
 
 from octavo.errors import RecordingError
+from octavo.kernels import DType
 from octavo.ops.fusion import IsInteger
-from octavo.ops.program import Columns, DType, Instruction, Operand, Program, ValueInfo
+from octavo.ops.program import Columns, Instruction, Operand, Program, ValueInfo
 from octavo.weights.weight import Weight
 
 QUANTIZE_GROUP = 32

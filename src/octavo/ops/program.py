@@ -8,20 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 import numpy as np
 import numpy.typing as npt
 
-from octavo.ops.interface import RowKind
+from octavo.kernels import DType, RowKind
 from octavo.weights.weight import Weight
-
-
-class DType(Enum):
-    """Element types of arena values; the numbers are those of the native core."""
-
-    F32 = 0
-    Q8 = 3
 
 
 @dataclass(frozen=True, slots=True)

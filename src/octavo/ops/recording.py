@@ -11,7 +11,8 @@ from typing import NoReturn
 
 from octavo.core.model_config import RopeConfig
 from octavo.errors import RecordingError
-from octavo.ops.interface import Activation, AttentionSpec, RowKind
+from octavo.kernels import RowKind
+from octavo.ops.interface import Activation, AttentionSpec
 from octavo.ops.program import (
     ACTIVATIONS,
     Columns,

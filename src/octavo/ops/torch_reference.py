@@ -29,7 +29,7 @@ class Rows:
 
     @property
     def width(self) -> int:
-        return self.data.shape[1]
+        return int(self.data.shape[1])
 
     def columns(self, start: int, stop: int) -> Rows:
         return Rows(self.data[:, start:stop])
@@ -129,7 +129,8 @@ class TorchOps:
         ):
             slots = _slots_of(step.page_tables[sequence])
             for row in range(int(first), int(last)):
-                seen = slots[_first_seen(step.positions[row], spec) : step.positions[row] + 1]
+                position = int(step.positions[row])
+                seen = slots[_first_seen(position, spec) : position + 1]
                 q = queries.data[row].view(spec.num_heads, spec.head_dim)
                 k, v = self._pages.keys[layer][seen], self._pages.values[layer][seen]
                 out[row] = _attend(q, k, v, spec).flatten()
@@ -159,7 +160,8 @@ def _slots_of(page_table: npt.NDArray[np.int32]) -> torch.Tensor:
 
 
 def _first_seen(position: int, spec: AttentionSpec) -> int:
-    return max(0, int(position) - spec.window + 1) if spec.window else 0
+    first: int = position - spec.window + 1
+    return max(0, first) if spec.window else 0
 
 
 def _attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, spec: AttentionSpec) -> torch.Tensor:

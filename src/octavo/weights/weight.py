@@ -1,4 +1,4 @@
-"""What a model expects of its file: the name and shape of each tensor. Knows no file and no bytes."""
+"""What a model expects of its file: the name and shape of each tensor. Knows no file."""
 
 from __future__ import annotations
 

@@ -13,7 +13,10 @@ SOURCE = ROOT / "src" / "octavo"
 PLACE = re.compile(r"`([\w/]+\.(?:py|cc|h)):([\w.]+)`")
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 DOCUMENTS = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-PLACES = sorted(set(PLACE.findall((ROOT / "ARCHITECTURE.md").read_text())))
+FILE = re.compile(r"`(\w[\w/]*(?:/|\.(?:py|cc|h|md|toml)))`")
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text()
+PLACES = sorted(set(PLACE.findall(ARCHITECTURE)))
+FILES = sorted(set(FILE.findall(ARCHITECTURE)) - {"models/NAME.py"})
 
 
 def defined_names(path: Path) -> set[str]:
@@ -35,7 +38,7 @@ def defined_names(path: Path) -> set[str]:
     return names
 
 
-@pytest.mark.parametrize(("file", "symbol"), PLACES, ids=":".join)
+@pytest.mark.parametrize(("file", "symbol"), PLACES, ids=[":".join(place) for place in PLACES])
 def test_a_place_named_in_the_architecture_exists(file: str, symbol: str) -> None:
     path = SOURCE / file
     assert path.is_file()
@@ -43,6 +46,11 @@ def test_a_place_named_in_the_architecture_exists(file: str, symbol: str) -> Non
         assert symbol in defined_names(path)
     else:
         assert re.search(rf"\b{re.escape(symbol)}\b", path.read_text())
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_named_in_the_architecture_exists(file: str) -> None:
+    assert (SOURCE / file).exists() or (ROOT / file).exists()
 
 
 def test_the_architecture_names_places() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import io
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import pytest
 
@@ -81,7 +81,9 @@ def test_ctrl_c_stops_the_answer_and_keeps_what_was_said(
 ) -> None:
     genuine = LocalEngine.run
 
-    def interrupted(engine: LocalEngine, requests: list[EngineRequest]) -> Iterator[SequenceOutput]:
+    def interrupted(
+        engine: LocalEngine, requests: list[EngineRequest]
+    ) -> Generator[SequenceOutput]:
         for number, output in enumerate(genuine(engine, requests)):
             if number == 2:
                 raise KeyboardInterrupt

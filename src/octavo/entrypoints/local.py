@@ -6,7 +6,7 @@ Knows no prompt format and prints nothing.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
@@ -38,7 +38,7 @@ class LocalEngine:
         *,
         max_open: int | None = None,
         on_finished: OnFinished | None = None,
-    ) -> Iterator[SequenceOutput]:
+    ) -> Generator[SequenceOutput]:
         """Yield the outputs of `requests` as they come, mixed, until all are finished.
 
         At most `max_open` requests are in the engine at once; without it all are submitted first,

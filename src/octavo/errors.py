@@ -43,6 +43,11 @@ class AuthenticationError(RequestError):
     type = "authentication_error"
 
 
+class PermissionDenied(RequestError):
+    status = 403
+    type = "permission_error"
+
+
 class ModelNotFound(RequestError):
     status = 404
     type = "not_found_error"
@@ -63,6 +68,13 @@ class CapacityError(RequestError):
     ) -> None:
         super().__init__(message, code=code)
         self.retry_after_seconds = retry_after_seconds
+
+
+class ServerDraining(CapacityError):
+    """The server is about to stop; another one will take the request."""
+
+    status = 503
+    type = "service_unavailable_error"
 
 
 class EngineDead(RequestError):

@@ -1,4 +1,4 @@
-"""The engine's options, declared once. Flags, YAML keys, `LLM(...)` arguments and docs come from here.
+"""The engine's options, declared once: flags, YAML keys, variables and `LLM(...)` come from here.
 
 A field's metadata carries its help text. `None` means "decide at start-up", which `config.resolve`
 does, with reasons. Knows nothing of argparse, of the environment or of the server.
@@ -6,38 +6,57 @@ does, with reasons. Knows nothing of argparse, of the environment or of the serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
+from octavo.config.options import check, option
+from octavo.errors import ConfigError
 
-def option(
-    default: Any, help_text: str, *, choices: tuple[str, ...] = (), metavar: str = ""
-) -> Any:
-    return field(
-        default=default, metadata={"help": help_text, "choices": choices, "metavar": metavar}
-    )
+BLOCK_SIZE = 16
+"""Tokens per page. The kernels are written for one vector register of 16 floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    model: str = option("", "Path to a GGUF file, a catalogue name, or a hub id.")
+    """Raises ConfigError naming the first option that is out of range."""
+
+    model: str = option("", "Path of a GGUF file, a catalogue name, or a hub id.")
     max_model_len: int | None = option(
-        None, "Context length in tokens. Default: the model's own, at most 8192."
+        None,
+        "Context length in tokens. Default: the model's own, at most 8192.",
+        metavar="TOKENS",
+        minimum=1,
     )
-    max_num_seqs: int = option(64, "Sequences that run at the same time.")
-    max_num_batched_tokens: int = option(512, "Tokens computed in one step, at most.")
-    block_size: int = option(16, "Tokens per page of key/value memory. Only 16 is supported.")
+    max_num_seqs: int = option(
+        64, "Sequences that run at the same time.", metavar="N", minimum=1, maximum=4096
+    )
+    max_num_batched_tokens: int = option(
+        512,
+        "Tokens computed in one step, at most.",
+        metavar="TOKENS",
+        minimum=1,
+        maximum=65536,
+    )
+    block_size: int = option(
+        BLOCK_SIZE, "Tokens per page of key/value memory. Only 16 is supported.", metavar="TOKENS"
+    )
     kv_cache_memory: int | None = option(
         None,
         "Key/value memory: bytes, or a number with K, M, G. Default: by model and machine.",
         metavar="BYTES",
+        minimum=1,
     )
     kv_cache_dtype: str = option(
         "auto",
         "Element type of keys and values.",
         choices=("auto", "float32", "float16", "bfloat16"),
     )
-    threads: int | None = option(None, "Threads that compute. Default: the cores of this machine.")
+    threads: int | None = option(
+        None,
+        "Threads that compute. Default: the cores of this machine.",
+        metavar="N",
+        minimum=1,
+        maximum=1024,
+    )
     dtype: str = option(
         "auto",
         "How weights are held: 'auto' as the file has them, or dequantised to the named type.",
@@ -48,5 +67,12 @@ class EngineConfig:
         "Instruction-set level of the kernels (see `octavo inspect config`).",
         choices=("auto", "scalar", "avx2", "avx512", "avx512_vnni"),
     )
-    seed: int = option(0, "Seeds the requests that give none.")
+    seed: int = option(
+        0, "Seeds the requests that give none.", metavar="N", minimum=0, maximum=2**63 - 1
+    )
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.block_size != BLOCK_SIZE:
+            raise ConfigError(f"--block-size is {self.block_size}; only {BLOCK_SIZE} is supported")

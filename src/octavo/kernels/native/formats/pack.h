@@ -1,5 +1,5 @@
-// Reading GGUF tensor types and laying them out for the kernels. Pure functions over memory that the
-// caller has checked and allocated; parallel by tile ranges. Knows nothing of files or Python.
+// Reading GGUF tensor types and laying them out for the kernels. Pure functions over memory that
+// the caller has checked and allocated; parallel by tile ranges. Knows nothing of files or Python.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ void dequantize(WeightFormat type, const std::byte* source, int64_t count, float
 
 // Bytes of one tile of a packed matrix with `columns` input features; a multiple of 64.
 int64_t packed_tile_bytes(WeightFormat format, int64_t columns);
-// Whether `columns` fits the packed format (a multiple of kGroup, of 256 for the K formats; any for floats).
+// Whether `columns` fits the packed format (a multiple of kGroup, of 256 for the K formats; any for
+// floats).
 bool columns_fit(WeightFormat format, int64_t columns);
 
 // Fill tiles [first_tile, last_tile) of `out` (fields set, memory at out.data writable) from a

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "formats/half.h"
+
 #if defined(OCTAVO_LEVEL_avx512) || defined(OCTAVO_LEVEL_avx512_vnni)
 #define OCTAVO_AVX512 1
 #elif defined(OCTAVO_LEVEL_avx2)
@@ -242,55 +244,12 @@ struct I32x16 {
   for (int i = 0; i < 16; ++i) r.v[i] = expression; \
   return r
 
-inline float f16_to_f32(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
-  uint32_t exponent = (h >> 10) & 31, mantissa = h & 0x3ff, bits;
-  if (exponent == 31) {
-    bits = sign | 0x7f800000 | (mantissa << 13);
-  } else if (exponent != 0) {
-    bits = sign | ((exponent + 112) << 23) | (mantissa << 13);
-  } else {  // zero or subnormal: an exact product
-    const float f = static_cast<float>(mantissa) * 0x1p-24f;
-    std::memcpy(&bits, &f, 4);
-    bits |= sign;
-  }
-  float f;
-  std::memcpy(&f, &bits, 4);
-  return f;
-}
-// Rounds to nearest, ties to even, as the hardware conversion does.
-inline uint16_t f32_to_f16(float f) {
-  uint32_t bits;
-  std::memcpy(&bits, &f, 4);
-  const uint16_t sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
-  bits &= 0x7fffffff;
-  if (bits > 0x7f800000) return sign | 0x7e00;
-  if (bits >= 0x477ff000) return sign | 0x7c00;  // rounds to 2^16 or more
-  if (bits < 0x38800000) {                       // subnormal: add puts the last bit in place
-    float magnitude;
-    std::memcpy(&magnitude, &bits, 4);
-    magnitude += 0.5f;
-    uint32_t shifted;
-    std::memcpy(&shifted, &magnitude, 4);
-    return static_cast<uint16_t>(sign | (shifted - 0x3f000000));
-  }
-  bits += 0xfff + ((bits >> 13) & 1);
-  return static_cast<uint16_t>(sign | ((bits - (112u << 23)) >> 13));
-}
-
 OCTAVO_INLINE F32x16 zero_f32() { OCTAVO_LANES(F32x16, 0.0f); }
 OCTAVO_INLINE F32x16 splat(float x) { OCTAVO_LANES(F32x16, x); }
 OCTAVO_INLINE F32x16 load(const float* p) { OCTAVO_LANES(F32x16, p[i]); }
 OCTAVO_INLINE void store(float* p, F32x16 a) { std::memcpy(p, a.v, 64); }
 OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) { OCTAVO_LANES(F32x16, f16_to_f32(p[i])); }
-OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) {
-  F32x16 r;
-  for (int i = 0; i < 16; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(p[i]) << 16;
-    std::memcpy(&r.v[i], &bits, 4);
-  }
-  return r;
-}
+OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) { OCTAVO_LANES(F32x16, bf16_to_f32(p[i])); }
 OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
 }
@@ -368,13 +327,7 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
 OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
   alignas(64) float f[16];
   store(f, a);
-  for (int i = 0; i < 16; ++i) {
-    uint32_t bits;
-    std::memcpy(&bits, &f[i], 4);
-    p[i] = (bits & 0x7fffffff) > 0x7f800000
-               ? static_cast<uint16_t>((bits >> 16) | 0x40)
-               : static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-  }
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(f[i]);
 }
 
 // Reductions: lanes 0..15 folded in halves (8, 4, 2, 1), the same order on every level.

@@ -1,0 +1,144 @@
+"""What "auto" and None mean on this machine, for this model: values, each with its reason.
+
+Pure arithmetic on given facts; reads neither the model file nor the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from octavo.config.engine import EngineConfig
+from octavo.config.machine import Machine
+from octavo.core.model_config import ModelConfig
+from octavo.errors import ConfigError
+
+DEFAULT_MAX_MODEL_LEN = 8192
+MODERATE_CONTEXT_TOKENS = 512
+"""Tokens per running sequence that the default key/value memory has room for."""
+
+KV_SHARE = 0.25
+"""The default key/value memory takes at most this share of free memory."""
+
+DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """`config` has no "auto" and no None left where a value is needed. `reasons` by field name."""
+
+    config: EngineConfig
+    reasons: Mapping[str, str]
+
+
+def resolve(
+    config: EngineConfig, model: ModelConfig, machine: Machine, isa_levels: tuple[str, ...]
+) -> Resolved:
+    """Decide what the user left open. `isa_levels` are those of this machine, fastest first.
+
+    Raises ConfigError when an option cannot be honoured.
+    """
+    decisions = {
+        "threads": _threads(config, machine),
+        "isa": _isa(config, isa_levels),
+        "kv_cache_dtype": _kv_cache_dtype(config),
+    }
+    kv_dtype = str(decisions["kv_cache_dtype"][0])
+    token_bytes = kv_bytes_per_token(model, kv_dtype)
+    affordable_bytes = int(machine.free_bytes * KV_SHARE)
+    decisions["max_model_len"] = _max_model_len(config, model, token_bytes, affordable_bytes)
+    context_bytes = _page_multiple(int(decisions["max_model_len"][0]), token_bytes)
+    decisions["kv_cache_memory"] = _kv_cache_memory(
+        config, token_bytes, context_bytes, affordable_bytes
+    )
+    reasons = dict.fromkeys((item.name for item in fields(config)), "given or default")
+    reasons |= {name: reason for name, (_, reason) in decisions.items()}
+    values = {name: value for name, (value, _) in decisions.items()}
+    return Resolved(replace(config, **values), reasons)  # type: ignore[arg-type]
+
+
+def kv_bytes_per_token(model: ModelConfig, dtype: str) -> int:
+    """Bytes of keys and values of one token in all layers."""
+    width = sum(layer.num_kv_heads * layer.head_dim for layer in model.layers)
+    return 2 * width * DTYPE_BYTES[dtype]
+
+
+Decision = tuple[int | str, str]
+"""A value and the reason for it."""
+
+
+def _threads(config: EngineConfig, machine: Machine) -> Decision:
+    if config.threads is not None:
+        return config.threads, "given"
+    return machine.num_cores, f"{machine.num_cores} physical cores may be used"
+
+
+def _isa(config: EngineConfig, levels: tuple[str, ...]) -> Decision:
+    if config.isa == "auto":
+        return levels[0], f"the fastest of {', '.join(levels)}"
+    if config.isa not in levels:
+        raise ConfigError(
+            f"--isa is {config.isa!r}; this machine and build have {', '.join(levels)}"
+        )
+    return config.isa, "given"
+
+
+def _kv_cache_dtype(config: EngineConfig) -> Decision:
+    if config.kv_cache_dtype != "auto":
+        return config.kv_cache_dtype, "given"
+    if config.dtype == "float32":
+        return "float32", "--dtype float32 asks for full precision"
+    return "float16", "half the memory of float32, and precise enough for keys and values"
+
+
+def _max_model_len(
+    config: EngineConfig, model: ModelConfig, token_bytes: int, affordable_bytes: int
+) -> Decision:
+    own = model.max_context_tokens
+    if config.max_model_len is not None:
+        if config.max_model_len > own:
+            raise ConfigError(
+                f"--max-model-len is {config.max_model_len}; the model was made for at most {own}"
+            )
+        return config.max_model_len, "given"
+    if own <= DEFAULT_MAX_MODEL_LEN:
+        length, reason = own, "the model's own"
+    else:
+        length, reason = DEFAULT_MAX_MODEL_LEN, f"the default limit; the model's own is {own}"
+    limit_bytes = config.kv_cache_memory or affordable_bytes
+    fitting = limit_bytes // (16 * token_bytes) * 16
+    if fitting >= length:
+        return length, reason
+    if fitting == 0:
+        raise ConfigError(
+            f"{limit_bytes} bytes of key/value memory hold no page of 16 tokens"
+            f" ({16 * token_bytes} bytes); raise --kv-cache-memory"
+        )
+    return fitting, f"what {limit_bytes >> 20} MiB of key/value memory hold"
+
+
+def _kv_cache_memory(
+    config: EngineConfig, token_bytes: int, context_bytes: int, affordable_bytes: int
+) -> Decision:
+    if config.kv_cache_memory is not None:
+        if config.kv_cache_memory < context_bytes:
+            raise ConfigError(
+                f"--kv-cache-memory is {config.kv_cache_memory} bytes and one sequence of"
+                f" --max-model-len needs {context_bytes}; raise the one or lower the other"
+            )
+        return config.kv_cache_memory, "given"
+    wished = _page_multiple(config.max_num_seqs * MODERATE_CONTEXT_TOKENS, token_bytes)
+    if wished > max(affordable_bytes, context_bytes):
+        size = max(affordable_bytes, context_bytes)
+        return size, f"{KV_SHARE:.0%} of free memory, or one full context"
+    if wished < context_bytes:
+        return context_bytes, "one full context"
+    return wished, (
+        f"{MODERATE_CONTEXT_TOKENS} tokens for each of {config.max_num_seqs} sequences,"
+        f" {token_bytes} bytes a token"
+    )
+
+
+def _page_multiple(num_tokens: int, token_bytes: int) -> int:
+    """Bytes of the whole pages that `num_tokens` tokens take."""
+    return -(-num_tokens // 16) * 16 * token_bytes

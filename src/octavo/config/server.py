@@ -1,0 +1,53 @@
+"""The HTTP server's options, declared once. Knows nothing of HTTP, of argparse or of the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from octavo.config.options import option
+
+MIN_QUEUED_REQUESTS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerConfig:
+    """Limits are enforced at the limit and refused one beyond it."""
+
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8000, "TCP port to listen on; 0 takes a free one.")
+    api_key: tuple[str, ...] = option(
+        (), "Key that clients must send as 'Authorization: Bearer KEY'. May be given several times."
+    )
+    served_model_name: tuple[str, ...] = option(
+        (), "Name of the model on the wire; further ones are aliases. Default: as MODEL was given."
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        (), "Host names that requests may carry. Default: this machine's own when HOST is loopback."
+    )
+    allowed_origins: tuple[str, ...] = option(
+        (), "Web origins whose pages may call the server (CORS). Default: none."
+    )
+    engine_process: bool = option(True, "Run the engine in a supervised process of its own.")
+    max_num_queued_reqs: int | None = option(
+        None, "Sequences that may wait for a slot; more are refused. Default: 2 x MAX_NUM_SEQS."
+    )
+    max_body_bytes: int = option(4 * 1024 * 1024, "Largest request body.", metavar="BYTES")
+    max_header_bytes: int = option(32 * 1024, "Largest request header block.", metavar="BYTES")
+    max_num_connections: int = option(1024, "Connections open at the same time.")
+    max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.")
+    keep_alive_seconds: int = option(75, "How long an idle connection is kept open.")
+    stream_ping_seconds: float = option(
+        15.0, "A stream without an event for this long gets a comment line."
+    )
+    drain_timeout_seconds: float = option(
+        30.0, "On SIGTERM, how long open requests may go on before they are failed."
+    )
+    engine_stall_seconds: float = option(
+        60.0, "An engine with work and no finished step for this long is restarted."
+    )
+
+    def num_queued_limit(self, max_num_seqs: int) -> int:
+        """How many sequences may wait, given the number of slots."""
+        if self.max_num_queued_reqs is not None:
+            return self.max_num_queued_reqs
+        return max(MIN_QUEUED_REQUESTS, 2 * max_num_seqs)

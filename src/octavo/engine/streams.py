@@ -1,0 +1,123 @@
+"""Hands a step's outputs to the requests they belong to, on one event loop.
+
+A slow reader finds what piled up merged into one output per sequence. Knows no engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from octavo.core.outputs import EngineOutputs, SequenceOutput
+from octavo.core.request import EngineRequest
+from octavo.errors import EngineDead
+
+
+def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
+    """Two consecutive outputs of one sequence as one."""
+    logprobs = None
+    if first.logprobs is not None or second.logprobs is not None:
+        logprobs = [*(first.logprobs or ()), *(second.logprobs or ())]
+    return SequenceOutput(
+        request_id=first.request_id,
+        index=first.index,
+        token_ids=[*first.token_ids, *second.token_ids],
+        text=first.text + second.text,
+        logprobs=logprobs,
+        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
+        finish_reason=second.finish_reason,
+        stop_reason=second.stop_reason,
+        num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
+        error=second.error,
+    )
+
+
+class OutputStream:
+    """The outputs of one request: an async iterator that ends after every sequence has finished.
+
+    Raises `EngineDead` after what had arrived when the engine died. `close` aborts the request
+    unless it has finished.
+    """
+
+    def __init__(self, request_id: str, num_sequences: int, on_close: Callable[[str], None]):
+        self.request_id = request_id
+        self._num_open = num_sequences
+        self._on_close = on_close
+        self._pending: dict[int, SequenceOutput] = {}
+        self._error: EngineDead | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._closed = False
+
+    @property
+    def has_finished(self) -> bool:
+        """Every sequence's terminal output has arrived (though perhaps not been read)."""
+        return self._num_open == 0
+
+    def put(self, output: SequenceOutput) -> None:
+        earlier = self._pending.get(output.index)
+        self._pending[output.index] = merge_outputs(earlier, output) if earlier else output
+        if output.finish_reason is not None:
+            self._num_open -= 1
+        self._wake()
+
+    def fail(self, error: EngineDead) -> None:
+        self._error = error
+        self._wake()
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._on_close(self.request_id)
+
+    def __aiter__(self) -> OutputStream:
+        return self
+
+    async def __anext__(self) -> SequenceOutput:
+        while not self._pending:
+            if self._error is not None:
+                raise self._error
+            if self._num_open == 0 or self._closed:
+                raise StopAsyncIteration
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        return self._pending.pop(next(iter(self._pending)))
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class OutputRouter:
+    """Streams by request id. `abort` is called for a stream that is closed before its end."""
+
+    def __init__(self, abort: Callable[[str], None]) -> None:
+        self._abort = abort
+        self._streams: dict[str, OutputStream] = {}
+
+    @property
+    def request_ids(self) -> Iterable[str]:
+        return tuple(self._streams)
+
+    def open(self, request: EngineRequest) -> OutputStream:
+        assert request.request_id not in self._streams, "request ids are ours and unique"
+        stream = OutputStream(request.request_id, request.sampling_params.n, self._close)
+        self._streams[request.request_id] = stream
+        return stream
+
+    def deliver(self, outputs: EngineOutputs) -> None:
+        for output in outputs.outputs:
+            stream = self._streams.get(output.request_id)
+            if stream is None:
+                continue
+            stream.put(output)
+            if stream.has_finished:
+                del self._streams[output.request_id]
+
+    def fail_all(self, error: EngineDead) -> None:
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream.fail(error)
+
+    def _close(self, request_id: str) -> None:
+        if self._streams.pop(request_id, None) is not None:
+            self._abort(request_id)

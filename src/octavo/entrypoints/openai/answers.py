@@ -1,0 +1,129 @@
+"""What chat and completions share on the way out: admission, collecting, and errors in a stream."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+from msgspec import UNSET, UnsetType
+from starlette.responses import Response
+
+from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.request import EngineRequest
+from octavo.entrypoints.openai.context import Incoming
+from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
+from octavo.entrypoints.openai.open_requests import Generation
+from octavo.entrypoints.openai.requests import GenerationRequest, StreamOptions
+from octavo.entrypoints.openai.responses import FinishReason, Usage
+from octavo.entrypoints.openai.streaming import EventStream, event, unless_disconnected
+from octavo.entrypoints.openai.usage import UsageCounter
+from octavo.errors import RequestError
+
+logger = logging.getLogger(__name__)
+
+
+class Answer(Protocol):
+    """The wire form of one response."""
+
+    @property
+    def id(self) -> str: ...
+
+    async def whole(self, generation: Generation) -> Response: ...
+
+    def events(self, generation: Generation) -> AsyncIterator[bytes]: ...
+
+
+class AnswerHead:
+    """What is the same in every chunk of a response."""
+
+    def __init__(self, incoming: Incoming, body: GenerationRequest, response_id: str) -> None:
+        self.id = response_id
+        self.created = int(time.time())
+        self.model = body.model or incoming.context.model.names[0]
+        options = body.stream_options or StreamOptions()
+        self.include_usage = options.include_usage
+        self._continuous_usage = options.include_usage and options.continuous_usage_stats
+
+    def chunk_usage(self, counter: UsageCounter) -> Usage | UnsetType | None:
+        """What a chunk with content says of usage: nothing, null, or the count so far."""
+        if self._continuous_usage:
+            return counter.usage()
+        return None if self.include_usage else UNSET
+
+
+class ChoiceRecord:
+    """All that has come of one choice."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self.token_ids: list[int] = []
+        self.logprobs: list[TokenLogprobs] = []
+        self.prompt_logprobs: list[TokenLogprobs | None] | None = None
+        self.finish_reason: FinishReason = "stop"
+        self.stop_reason: int | str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts)
+
+    def add(self, output: SequenceOutput) -> None:
+        self._texts.append(output.text)
+        self.token_ids += output.token_ids
+        self.logprobs += output.logprobs or ()
+        self.prompt_logprobs = output.prompt_logprobs or self.prompt_logprobs
+        if output.finish_reason is not None:
+            self.finish_reason = wire_finish_reason(output)
+            self.stop_reason = output.stop_reason
+
+
+def wire_finish_reason(output: SequenceOutput) -> FinishReason:
+    """Of a finished output that is no error: errors have been raised before."""
+    assert output.finish_reason is not None
+    assert output.finish_reason != "error"
+    return output.finish_reason
+
+
+async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
+    """Wait for all of it. Raises as `Generation.outputs`."""
+    counter = UsageCounter(generation.requests)
+    records = [ChoiceRecord() for _ in range(generation.num_choices)]
+    async for choice, output in generation.outputs():
+        counter.add(choice, output)
+        records[choice].add(output)
+    return records, counter.usage()
+
+
+async def respond(
+    incoming: Incoming,
+    body: GenerationRequest,
+    answer: Answer,
+    num_sequences: int,
+    make_requests: Callable[[], list[EngineRequest]],
+) -> Response:
+    """Admit, tokenise, submit, and answer whole or as events. Raises `RequestError`."""
+    context = incoming.context
+    ticket = incoming.admit(body, num_sequences, answer.id)
+    with contextlib.ExitStack() as stack:
+        stack.callback(ticket.close)
+        generation = ticket.submit(context.client, await incoming.work(make_requests))
+        if not body.stream:
+            return await unless_disconnected(incoming.request, answer.whole(generation))
+        events = _with_error_event(answer.events(generation))
+        stream = EventStream(events, ticket.close, context.options.stream_ping_seconds)
+        stack.pop_all()
+        return stream
+
+
+async def _with_error_event(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """An error after the status line is the last event; the end mark does not follow it."""
+    try:
+        async for data in events:
+            yield data
+    except RequestError as error:
+        yield event(error_body(error))
+    except Exception:
+        logger.exception("a stream failed")
+        yield event(INTERNAL_ERROR)

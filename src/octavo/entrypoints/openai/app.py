@@ -1,0 +1,101 @@
+"""The HTTP application: which function answers which route, and how errors look. Starts nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from octavo.config.server import ServerConfig
+from octavo.engine.client import EngineClient
+from octavo.engine.input_processor import InputProcessor
+from octavo.entrypoints.openai import utility_routes
+from octavo.entrypoints.openai.auth import PUBLIC, Guard, GuardedRoute
+from octavo.entrypoints.openai.chat import create_chat_completion
+from octavo.entrypoints.openai.completions import create_completion
+from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.errors import (
+    INTERNAL_ERROR,
+    ErrorBody,
+    ErrorDetail,
+    error_response,
+    json_response,
+)
+from octavo.entrypoints.openai.open_requests import OpenRequests
+from octavo.errors import RequestError
+from octavo.metrics.engine_metrics import EngineMetrics
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("POST", "/v1/chat/completions", create_chat_completion),
+    ("POST", "/v1/completions", create_completion),
+    ("GET", "/v1/models", utility_routes.list_models),
+    ("GET", "/v1/models/{model:path}", utility_routes.show_model),
+    ("POST", "/tokenize", utility_routes.tokenize),
+    ("POST", "/detokenize", utility_routes.detokenize),
+    ("POST", "/abort_requests", utility_routes.abort_requests),
+    ("GET", "/version", utility_routes.version),
+    ("GET", "/metrics", utility_routes.metrics),
+)
+PUBLIC_ROUTES: tuple[tuple[str, str, Handler], ...] = (
+    ("GET", "/health", utility_routes.health),
+    ("GET", "/ping", utility_routes.health),
+)
+
+
+def build_app(
+    client: EngineClient,
+    inputs: InputProcessor,
+    model: ModelInfo,
+    options: ServerConfig,
+    metrics: EngineMetrics,
+) -> FastAPI:
+    """The application of one served model. `app.state.context` holds what its routes use."""
+    app = FastAPI(title="octavo", openapi_url=None, docs_url=None, redoc_url=None)
+    max_num_sequences = model.max_num_seqs + options.num_queued_limit(model.max_num_seqs)
+    app.state.context = ServerContext(
+        client, inputs, model, options, metrics, OpenRequests(max_num_sequences)
+    )
+    app.state.guard = Guard(options)
+    app.router.route_class = GuardedRoute
+    for method, path, handler in ROUTES:
+        app.add_api_route(path, handler, methods=[method])
+    for method, path, handler in PUBLIC_ROUTES:
+        app.add_api_route(path, handler, methods=[method], tags=[PUBLIC])
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(Exception, _unexpected_error)
+    if options.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(options.allowed_origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+        )
+    return app
+
+
+async def _request_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    assert isinstance(error, RequestError)
+    return error_response(error)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """What the router itself refuses: no such path, or not with this method."""
+    assert isinstance(error, HTTPException)
+    message = f"{request.method} {request.url.path[:128]}: {error.detail}"
+    body = ErrorBody(ErrorDetail(message=message, type="invalid_request_error"))
+    return json_response(body, status=error.status_code, headers=dict(error.headers or {}))
+
+
+async def _unexpected_error(request: Request, error: Exception) -> Response:
+    logger.error("%s failed", request.url.path, exc_info=error)
+    return json_response(INTERNAL_ERROR, status=500)

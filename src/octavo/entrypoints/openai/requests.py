@@ -1,0 +1,231 @@
+"""The request bodies that the server accepts, field by field, and how a bad one is refused.
+
+A field that is not here is unknown: 400. A field of type `Unsupported` is known and refused unless
+it is null. `Label` fields mean nothing to an engine by their own definition. Knows no engine.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal, TypeVar, cast
+
+import msgspec
+
+from octavo.entrypoints.openai.strict_json import Json, parse_json
+from octavo.errors import InvalidRequest, UnsupportedParameter
+
+Request = TypeVar("Request", bound="RequestBody")
+Unsupported = Annotated[Any, msgspec.Meta(description="Not supported; only null is accepted.")]
+Label = str | None
+
+MAX_GIVEN_CHARS = 60
+_PATH = re.compile(r" - at `(key in )?\$(\.?(\w+)[^`]*)?`$")
+_UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
+
+
+class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+
+
+class ResponseFormat(msgspec.Struct, frozen=True):
+    type: str
+
+
+class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every body may carry."""
+
+    model: str | None = None
+    user: Label = None
+    metadata: dict[str, str] | None = None
+    request_id: Label = None
+
+
+class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What chat and completions share. Ranges are checked by `SamplingParams`."""
+
+    n: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[int] | None = None
+    include_stop_str_in_output: bool = False
+    ignore_eos: bool = False
+    max_tokens: int | None = None
+    min_tokens: int | None = None
+    skip_special_tokens: bool = True
+    spaces_between_special_tokens: bool = True
+    prompt_logprobs: int | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    cache_salt: str | None = None
+    store: bool | None = None
+    service_tier: Literal["auto", "default"] | None = None
+    safety_identifier: Label = None
+    prompt_cache_key: Label = None
+    response_format: ResponseFormat | None = None
+    priority: int | None = None
+    best_of: Unsupported = None
+    use_beam_search: Unsupported = None
+    length_penalty: Unsupported = None
+    allowed_token_ids: Unsupported = None
+    bad_words: Unsupported = None
+    structured_outputs: Unsupported = None
+    guided_json: Unsupported = None
+    guided_regex: Unsupported = None
+    guided_choice: Unsupported = None
+    guided_grammar: Unsupported = None
+    truncate_prompt_tokens: Unsupported = None
+    return_token_ids: Unsupported = None
+    return_tokens_as_token_ids: Unsupported = None
+    logits_processors: Unsupported = None
+    kv_transfer_params: Unsupported = None
+    vllm_xargs: Unsupported = None
+
+
+class CompletionRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /v1/completions`."""
+
+    prompt: str | list[str | int | list[int]]
+    echo: bool = False
+    logprobs: int | None = None
+    add_special_tokens: bool = True
+    suffix: Unsupported = None
+    prompt_embeds: Unsupported = None
+
+    @property
+    def prompts(self) -> list[str | list[int]]:
+        """The prompts as a list: of texts, or of token ids. Raises `InvalidRequest`."""
+        prompt = self.prompt
+        if isinstance(prompt, str):
+            return [prompt]
+        kinds = {type(item) for item in prompt}
+        if kinds == {int}:
+            return [cast(list[int], prompt)]
+        if kinds in ({str}, {list}):
+            return cast(list[str | list[int]], prompt)
+        given = "empty" if not kinds else "a mixed list"
+        raise InvalidRequest(
+            f"prompt is {given}; a string, a list of strings, a list of token ids or a list of "
+            "lists of token ids is allowed, none of the lists empty",
+            param="prompt",
+        )
+
+
+class ChatRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /v1/chat/completions`. The template decides what the messages' own fields mean."""
+
+    messages: list[dict[str, Any]]
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    max_completion_tokens: int | None = None
+    add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
+    tool_choice: Literal["none"] | None = None
+    tools: Unsupported = None
+    parallel_tool_calls: Unsupported = None
+    functions: Unsupported = None
+    function_call: Unsupported = None
+    modalities: list[Literal["text"]] | None = None
+    audio: Unsupported = None
+    prediction: Unsupported = None
+    reasoning_effort: Unsupported = None
+    verbosity: Unsupported = None
+    web_search_options: Unsupported = None
+    chat_template: Unsupported = None
+    documents: Unsupported = None
+    continue_final_message: Unsupported = None
+    add_special_tokens: Unsupported = None
+    echo: Unsupported = None
+
+
+class TokenizeRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /tokenize`: exactly one of `prompt` and `messages`."""
+
+    prompt: str | None = None
+    messages: list[dict[str, Any]] | None = None
+    add_special_tokens: bool = True
+    add_generation_prompt: bool = True
+    chat_template_kwargs: dict[str, Any] | None = None
+    return_token_strs: bool = False
+
+
+class DetokenizeRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /detokenize`."""
+
+    tokens: list[int]
+
+
+class AbortBody(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`POST /abort_requests`: ids as responses carry them, or as clients gave in `request_id`."""
+
+    request_ids: list[str]
+
+
+_UNSUPPORTED_FIELDS: dict[type[RequestBody], frozenset[str]] = {
+    kind: frozenset(
+        field.name for field in msgspec.structs.fields(kind) if field.type == Unsupported
+    )
+    for kind in (CompletionRequest, ChatRequest, TokenizeRequest, DetokenizeRequest, AbortBody)
+}
+
+
+def decode_request(body: bytes, kind: type[Request]) -> Request:
+    """One request body as `kind`. Raises `InvalidRequest` or `UnsupportedParameter`."""
+    if not body:
+        raise InvalidRequest("the body is empty; a JSON object is required")
+    value = parse_json(body)
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"the body is {_given(value)}; a JSON object is required")
+    try:
+        request = msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _refusal(str(error), value) from None
+    _refuse_unsupported(request, value)
+    return request
+
+
+def _refusal(message: str, value: dict[str, Json]) -> InvalidRequest:
+    """msgspec's complaint with the parameter named and what was given for it."""
+    if unknown := _UNKNOWN_FIELD.search(message):
+        name = unknown[1]
+        return InvalidRequest(f"unknown parameter {name[:64]!r}", param=name[:64])
+    path = _PATH.search(message)
+    reason = message if path is None else message[: path.start()]
+    reason = reason[:1].lower() + reason[1:]
+    if path is None or path[3] is None:
+        missing = re.search(r"required field `(\w+)`", message)
+        return InvalidRequest(reason, param=missing and missing[1])
+    param = path[3]
+    where = path[2].lstrip(".")
+    given = _given(value.get(param))
+    return InvalidRequest(f"{where}: {reason}; {param} is {given}", param=param)
+
+
+def _given(value: Json) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_GIVEN_CHARS else text[:MAX_GIVEN_CHARS] + "..."
+
+
+def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
+    for name in value.keys() & _UNSUPPORTED_FIELDS[type(request)]:
+        if value[name] is not None and not _is_neutral(name, value[name]):
+            raise UnsupportedParameter(
+                f"{name} is {_given(value[name])}; this parameter is not supported",
+                param=name,
+                code="unsupported_parameter",
+            )
+
+
+def _is_neutral(name: str, value: Json) -> bool:
+    """Values that ask for nothing: clients send them as spelled-out defaults."""
+    if isinstance(value, list | dict | str):
+        return not value
+    return value is False or (name in ("best_of", "length_penalty") and value == 1)

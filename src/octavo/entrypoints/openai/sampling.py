@@ -1,0 +1,125 @@
+"""From the wire's generation fields to `SamplingParams`. Knows no model and no response shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS, SamplingParams
+from octavo.entrypoints.openai.requests import ChatRequest, CompletionRequest, GenerationRequest
+from octavo.errors import InvalidRequest, UnsupportedParameter
+
+DEFAULT_COMPLETION_TOKENS = 16
+
+_SAME_NAME = (
+    "n",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "seed",
+    "stop",
+    "stop_token_ids",
+    "include_stop_str_in_output",
+    "ignore_eos",
+    "min_tokens",
+    "skip_special_tokens",
+    "spaces_between_special_tokens",
+)
+
+
+def completion_params(request: CompletionRequest) -> SamplingParams:
+    """Raises `InvalidRequest` or `UnsupportedParameter`. An echo with logprobs wants those too."""
+    _check_common(request)
+    max_tokens = request.max_tokens
+    echoed = request.logprobs if request.echo else None
+    return SamplingParams(
+        **_common(request),
+        max_tokens=DEFAULT_COMPLETION_TOKENS if max_tokens is None else max_tokens,
+        logprobs=request.logprobs,
+        prompt_logprobs=echoed if request.prompt_logprobs is None else request.prompt_logprobs,
+    )
+
+
+def chat_params(request: ChatRequest) -> SamplingParams:
+    """Raises `InvalidRequest` or `UnsupportedParameter`. Without a limit, max_tokens is None."""
+    _check_common(request)
+    limits = (request.max_tokens, request.max_completion_tokens)
+    if None not in limits and limits[0] != limits[1]:
+        raise InvalidRequest(
+            f"max_tokens is {limits[0]} and max_completion_tokens {limits[1]}; give one of them",
+            param="max_completion_tokens",
+        )
+    return SamplingParams(
+        **_common(request),
+        max_tokens=limits[0] if limits[1] is None else limits[1],
+        logprobs=_num_chat_logprobs(request),
+        prompt_logprobs=request.prompt_logprobs,
+    )
+
+
+def _common(request: GenerationRequest) -> dict[str, Any]:
+    """The fields that were given; the others keep the defaults of `SamplingParams`."""
+    given = {name: value for name in _SAME_NAME if (value := getattr(request, name)) is not None}
+    given["logit_bias"] = _logit_bias(request.logit_bias)
+    return given
+
+
+def _logit_bias(wire: dict[str, float] | None) -> dict[int, float] | None:
+    """JSON's keys are texts. Values beyond 100 are refused later, not clamped."""
+    if not wire:
+        return None
+    if len(wire) > MAX_LOGIT_BIAS:
+        raise InvalidRequest(
+            f"logit_bias has {len(wire)} entries; at most {MAX_LOGIT_BIAS} are allowed",
+            param="logit_bias",
+        )
+    return {_token_id(key): bias for key, bias in wire.items()}
+
+
+def _token_id(key: str) -> int:
+    if not (key.isascii() and key.isdigit() and len(key) <= 10):
+        raise InvalidRequest(
+            f"logit_bias has the key {key[:32]!r}; token ids are allowed", param="logit_bias"
+        )
+    return int(key)
+
+
+def _num_chat_logprobs(request: ChatRequest) -> int | None:
+    """`logprobs` asks, `top_logprobs` says how many alternatives."""
+    top = request.top_logprobs
+    if not request.logprobs:
+        if top:
+            raise InvalidRequest(
+                f"top_logprobs is {top} without logprobs; logprobs must be true",
+                param="top_logprobs",
+            )
+        return None
+    if top is not None and not 0 <= top <= MAX_LOGPROBS:
+        raise InvalidRequest(
+            f"top_logprobs is {top}; an integer from 0 to {MAX_LOGPROBS} is allowed",
+            param="top_logprobs",
+        )
+    return top or 0
+
+
+def _check_common(request: GenerationRequest) -> None:
+    if request.stream_options is not None and not request.stream:
+        raise InvalidRequest(
+            "stream_options is given without stream; stream must be true", param="stream_options"
+        )
+    if request.stream and request.prompt_logprobs is not None:
+        raise _unsupported("prompt_logprobs", "is given with stream; use it without stream")
+    if request.response_format is not None and request.response_format.type != "text":
+        kind = request.response_format.type[:32]
+        raise _unsupported("response_format", f"is of type {kind!r}; only 'text' is supported")
+    if request.store:
+        raise _unsupported("store", "is true; nothing is stored, only false is supported")
+    if request.priority:
+        raise _unsupported("priority", f"is {request.priority}; only 0 is supported")
+
+
+def _unsupported(name: str, what: str) -> UnsupportedParameter:
+    return UnsupportedParameter(f"{name} {what}", param=name, code="unsupported_parameter")

@@ -1,0 +1,226 @@
+// Fills tiles of a packed matrix from a row-major GGUF tensor (layout: packed.h). Sixteen rows are
+// walked block by block side by side: sixteen read streams, one write stream.
+#include "formats/pack.h"
+
+#include <cstring>
+
+#include "formats/gguf_blocks.h"
+#include "formats/half.h"
+#include "formats/packed.h"
+
+namespace octavo {
+namespace {
+
+using namespace gguf;
+
+// The source rows behind one tile; null for rows past the end of the matrix, which read as zeros.
+struct TileRows {
+  const std::byte* rows[kTileColumns];
+
+  template <typename Block>
+  const Block& block(int row, int64_t index) const {
+    static constexpr Block kZero{};
+    return rows[row] ? reinterpret_cast<const Block*>(rows[row])[index] : kZero;
+  }
+};
+
+TileRows tile_rows(const PackedMatrix& out, const std::byte* source, const int32_t* row_order,
+                   int64_t row_bytes, int64_t tile) {
+  TileRows result;
+  for (int i = 0; i < kTileColumns; ++i) {
+    const int64_t row = tile * kTileColumns + i;
+    const bool exists = row < out.rows;
+    result.rows[i] = exists ? source + (row_order ? row_order[row] : row) * row_bytes : nullptr;
+  }
+  return result;
+}
+
+uint32_t load_quad(const uint8_t* codes, int quad) {
+  uint32_t four;
+  std::memcpy(&four, codes + 4 * quad, 4);
+  return four;
+}
+void store_quad(std::byte* lines, int line, int row, uint32_t four) {
+  std::memcpy(lines + line * kLineBytes + 4 * row, &four, 4);
+}
+
+// One row's codes of one group, [32], into the group's lines.
+template <int kBits>
+void store_codes(const uint8_t* codes, int row, std::byte* lines) {
+  if constexpr (kBits == 8) {
+    for (int q = 0; q < 8; ++q) store_quad(lines, q, row, load_quad(codes, q));
+    return;
+  }
+  constexpr uint32_t kLow = 0x0f0f0f0f;
+  for (int j = 0; j < 4; ++j) {
+    const uint32_t low = load_quad(codes, j) & kLow, high = load_quad(codes, j + 4) & kLow;
+    store_quad(lines, j, row, low | (high << 4));
+  }
+  if constexpr (kBits == 5) {
+    uint32_t bits = 0;
+    for (int q = 0; q < 8; ++q) bits |= ((load_quad(codes, q) >> 4) & 0x01010101) << q;
+    store_quad(lines, 4, row, bits);
+  }
+  if constexpr (kBits == 6) {
+    for (int h = 0; h < 2; ++h) {
+      uint32_t pairs = 0;
+      for (int j = 0; j < 4; ++j) {
+        pairs |= ((load_quad(codes, 4 * h + j) >> 4) & 0x03030303) << (2 * j);
+      }
+      store_quad(lines, 4 + h, row, pairs);
+    }
+  }
+}
+
+void store_half(std::byte* scales, int entry, int row, Half h) {
+  std::memcpy(scales + (entry * kTileColumns + row) * 2, h.bytes, 2);
+}
+
+// `part` is the place of a 32-value source block within the packed block.
+template <typename Block>
+void store_plain_scale(const Block& b, int part, int row, std::byte* scales) {
+  store_half(scales, part, row, b.d);
+}
+void store_scales(const Q4_0& b, int part, int row, std::byte* s) {
+  store_plain_scale(b, part, row, s);
+}
+void store_scales(const Q5_0& b, int part, int row, std::byte* s) {
+  store_plain_scale(b, part, row, s);
+}
+void store_scales(const Q8_0& b, int part, int row, std::byte* s) {
+  store_plain_scale(b, part, row, s);
+}
+template <typename Block>
+void store_scale_and_minimum(const Block& b, int row, std::byte* scales) {
+  store_half(scales, 0, row, b.d);
+  store_half(scales, 1, row, b.m);
+}
+void store_scales(const Q4_1& b, int, int row, std::byte* s) { store_scale_and_minimum(b, row, s); }
+void store_scales(const Q5_1& b, int, int row, std::byte* s) { store_scale_and_minimum(b, row, s); }
+template <typename SuperBlock>  // Q4_K or Q5_K
+void store_scales(const SuperBlock& b, int, int row, std::byte* scales) {
+  uint8_t sc[8], mn[8];
+  read_super_scales(b.scales, sc, mn);
+  store_half(scales, 0, row, b.d);
+  store_half(scales, 1, row, b.dmin);
+  std::byte* bytes = scales + 4 * kTileColumns + row;
+  for (int g = 0; g < 8; ++g) {
+    bytes[g * kTileColumns] = std::byte{sc[g]};
+    bytes[(8 + g) * kTileColumns] = std::byte{mn[g]};
+  }
+}
+void store_scales(const Q6_K& b, int, int row, std::byte* scales) {
+  store_half(scales, 0, row, b.d);
+  std::byte* bytes = scales + 2 * kTileColumns + row;
+  for (int g = 0; g < 16; ++g) bytes[g * kTileColumns] = static_cast<std::byte>(b.scales[g]);
+}
+
+template <typename Block, WeightFormat kFormat>
+void pack_tile(const TileRows& rows, int64_t columns, std::byte* tile) {
+  constexpr BlockLayout kLayout = block_layout(kFormat);
+  constexpr int kGroupsPerSource = Block::kValues / kGroup;
+  constexpr int kParts = kLayout.groups / kGroupsPerSource;  // source blocks per packed block
+  const int64_t source_blocks = columns / Block::kValues;
+  for (int64_t i = 0; i < source_blocks; ++i) {
+    std::byte* block = tile + i / kParts * kLayout.bytes();
+    const int part = static_cast<int>(i % kParts);
+    for (int row = 0; row < kTileColumns; ++row) {
+      const Block& source = rows.block<Block>(row, i);
+      uint8_t codes[Block::kValues];
+      read_codes(source, codes);
+      for (int g = 0; g < kGroupsPerSource; ++g) {
+        std::byte* lines = block + (part * kGroupsPerSource + g) * kLayout.code_bytes();
+        store_codes<kLayout.bits>(codes + kGroup * g, row, lines);
+      }
+      store_scales(source, part, row, block + kLayout.scale_offset());
+    }
+  }
+}
+
+// --- plain numbers: tiles are [K][16] ---
+
+template <typename Number>
+void transpose_tile(const TileRows& rows, int64_t columns, std::byte* tile) {
+  Number* out = reinterpret_cast<Number*>(tile);
+  for (int row = 0; row < kTileColumns; ++row) {
+    for (int64_t k = 0; k < columns; ++k) {
+      Number x{};
+      if (rows.rows[row]) std::memcpy(&x, rows.rows[row] + k * sizeof(Number), sizeof(Number));
+      out[k * kTileColumns + row] = x;
+    }
+  }
+}
+
+void store_number(WeightFormat format, std::byte* tile, int64_t index, float x) {
+  if (format == WeightFormat::kF32) {
+    std::memcpy(tile + 4 * index, &x, 4);
+    return;
+  }
+  const uint16_t half = format == WeightFormat::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
+  std::memcpy(tile + 2 * index, &half, 2);
+}
+
+// Dequantise and round, a piece of K at a time.
+void convert_tile(WeightFormat type, const TileRows& rows, WeightFormat target, int64_t columns,
+                  std::byte* tile) {
+  constexpr int64_t kPiece = 256;  // a whole number of blocks of any type
+  float values[kPiece];
+  for (int row = 0; row < kTileColumns; ++row) {
+    for (int64_t first = 0; first < columns; first += kPiece) {
+      const int64_t count = columns - first < kPiece ? columns - first : kPiece;
+      std::memset(values, 0, sizeof(values));
+      if (rows.rows[row]) {
+        const int64_t offset = first / block_values(type) * block_bytes(type);
+        dequantize(type, rows.rows[row] + offset, count, values);
+      }
+      for (int64_t k = 0; k < count; ++k) {
+        store_number(target, tile, (first + k) * kTileColumns + row, values[k]);
+      }
+    }
+  }
+}
+
+void pack_integers(WeightFormat format, const TileRows& rows, int64_t columns, std::byte* tile) {
+  switch (format) {
+    case WeightFormat::kQ4_0:
+      return pack_tile<Q4_0, WeightFormat::kQ4_0>(rows, columns, tile);
+    case WeightFormat::kQ4_1:
+      return pack_tile<Q4_1, WeightFormat::kQ4_1>(rows, columns, tile);
+    case WeightFormat::kQ5_0:
+      return pack_tile<Q5_0, WeightFormat::kQ5_0>(rows, columns, tile);
+    case WeightFormat::kQ5_1:
+      return pack_tile<Q5_1, WeightFormat::kQ5_1>(rows, columns, tile);
+    case WeightFormat::kQ8_0:
+      return pack_tile<Q8_0, WeightFormat::kQ8_0>(rows, columns, tile);
+    case WeightFormat::kQ4_K:
+      return pack_tile<Q4_K, WeightFormat::kQ4_K>(rows, columns, tile);
+    case WeightFormat::kQ5_K:
+      return pack_tile<Q5_K, WeightFormat::kQ5_K>(rows, columns, tile);
+    case WeightFormat::kQ6_K:
+      return pack_tile<Q6_K, WeightFormat::kQ6_K>(rows, columns, tile);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+void pack_tiles(WeightFormat source_type, const std::byte* source, const int32_t* row_order,
+                const PackedMatrix& out, int64_t first_tile, int64_t last_tile) {
+  const int64_t row_bytes = out.columns / block_values(source_type) * block_bytes(source_type);
+  for (int64_t t = first_tile; t < last_tile; ++t) {
+    const TileRows rows = tile_rows(out, source, row_order, row_bytes, t);
+    std::byte* tile = const_cast<std::byte*>(out.data) + t * out.tile_bytes;
+    if (out.format != source_type) {
+      convert_tile(source_type, rows, out.format, out.columns, tile);
+    } else if (out.format == WeightFormat::kF32) {
+      transpose_tile<uint32_t>(rows, out.columns, tile);
+    } else if (is_float(out.format)) {
+      transpose_tile<uint16_t>(rows, out.columns, tile);
+    } else {
+      pack_integers(out.format, rows, out.columns, tile);
+    }
+  }
+}
+
+}  // namespace octavo

@@ -1,0 +1,53 @@
+// Sizes of pages and layers.
+#include "runtime/kv_cache.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace octavo {
+
+namespace {
+
+constexpr int64_t kMaxHeads = 4096;
+constexpr int64_t kMaxHeadDim = 4096;
+constexpr int64_t kMaxPages = INT32_MAX;
+constexpr int64_t kMaxLayers = 4096;
+
+void check(const char* what, int64_t value, int64_t limit) {
+  if (value < 1 || value > limit) {
+    throw std::invalid_argument(std::string(what) + " is " + std::to_string(value) + "; 1 to " +
+                                std::to_string(limit) + " are allowed");
+  }
+}
+
+int64_t page_bytes(const KvCache::LayerShape& shape, DType dtype) {
+  check("num_kv_heads", shape.num_kv_heads, kMaxHeads);
+  check("head_dim", shape.head_dim, kMaxHeadDim);
+  return shape.num_kv_heads * 2 * shape.head_dim * kPageTokens * element_bytes(dtype);
+}
+
+}  // namespace
+
+KvCache::KvCache(int64_t num_pages, const std::vector<LayerShape>& shapes, DType dtype) {
+  check("num_pages", num_pages, kMaxPages);
+  check("the number of layers", static_cast<int64_t>(shapes.size()), kMaxLayers);
+  if (dtype == DType::kQ8) throw std::invalid_argument("pages hold float32, float16 or bfloat16");
+  int64_t total = 0;
+  for (const LayerShape& shape : shapes) {
+    int64_t layer_bytes;
+    if (__builtin_mul_overflow(page_bytes(shape, dtype), num_pages, &layer_bytes) ||
+        __builtin_add_overflow(total, layer_bytes, &total)) {
+      throw std::bad_alloc();
+    }
+  }
+  memory_ = MappedMemory(total);
+  std::byte* data = memory_.data();
+  for (const LayerShape& shape : shapes) {
+    const int64_t bytes = page_bytes(shape, dtype);
+    layers_.push_back({dtype, static_cast<int32_t>(shape.num_kv_heads),
+                       static_cast<int32_t>(shape.head_dim), num_pages, bytes, data});
+    data += bytes * num_pages;
+  }
+}
+
+}  // namespace octavo

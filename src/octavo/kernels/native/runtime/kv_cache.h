@@ -1,0 +1,31 @@
+// The memory of all layers' key/value pages. Which page belongs to whom is not known here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "octavo/types.h"
+#include "runtime/memory.h"
+
+namespace octavo {
+
+class KvCache {
+ public:
+  struct LayerShape {
+    int64_t num_kv_heads;
+    int64_t head_dim;
+  };
+  // Reserves address space for [layer][page][head][keys | values]; pages are zero until written.
+  // Throws std::invalid_argument on counts out of range, std::bad_alloc when there is no room.
+  KvCache(int64_t num_pages, const std::vector<LayerShape>& layers, DType dtype);
+
+  const std::vector<KvLayer>& layers() const { return layers_; }
+  // Of all layers and pages, whether touched or not.
+  int64_t num_bytes() const { return memory_.size(); }
+
+ private:
+  MappedMemory memory_;
+  std::vector<KvLayer> layers_;
+};
+
+}  // namespace octavo

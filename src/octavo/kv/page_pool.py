@@ -1,0 +1,71 @@
+"""Pages of key/value memory as plain numbers: how often each is referenced, which to reuse next.
+
+Owns the reference counts and the order of reuse. Must not know sequences, tokens or hashes: who
+references a page, and why an unreferenced one is worth keeping, is the caller's knowledge.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+
+class PagePool:
+    """`num_pages` pages, numbered from 0. Every operation is O(1).
+
+    A page is in one of three states: *used* (referenced at least once), *blank* (unreferenced, its
+    content is worthless) or *evictable* (unreferenced, but somebody may want its content again).
+    Blank and evictable pages are both free: `take` prefers a blank one, then the evictable page
+    that was released longest ago.
+    """
+
+    def __init__(self, num_pages: int) -> None:
+        self.num_pages = num_pages
+        self._ref_counts = [0] * num_pages
+        self._blank = list(range(num_pages - 1, -1, -1))
+        self._evictable: OrderedDict[int, None] = OrderedDict()
+
+    @property
+    def num_free(self) -> int:
+        return len(self._blank) + len(self._evictable)
+
+    @property
+    def num_evictable(self) -> int:
+        return len(self._evictable)
+
+    @property
+    def num_used(self) -> int:
+        return self.num_pages - self.num_free
+
+    def ref_count(self, page: int) -> int:
+        return self._ref_counts[page]
+
+    def is_evictable(self, page: int) -> bool:
+        return page in self._evictable
+
+    def take(self) -> int:
+        """A free page, referenced once. Its old content is lost. There must be a free page."""
+        page = self._blank.pop() if self._blank else self._evictable.popitem(last=False)[0]
+        self._ref_counts[page] = 1
+        return page
+
+    def share(self, page: int) -> None:
+        """One more reference to a page that is used or evictable."""
+        if self._ref_counts[page] == 0:
+            del self._evictable[page]
+        self._ref_counts[page] += 1
+
+    def release(self, page: int, *, keep: bool) -> None:
+        """One reference less. Without any, the page is free: evictable if `keep`, else blank."""
+        assert self._ref_counts[page] > 0, f"page {page} released without a reference"
+        self._ref_counts[page] -= 1
+        if self._ref_counts[page] > 0:
+            return
+        if keep:
+            self._evictable[page] = None
+        else:
+            self._blank.append(page)
+
+    def blank_evictable(self) -> None:
+        """Nobody wants the content of unreferenced pages any more. O(evictable pages)."""
+        self._blank.extend(self._evictable)
+        self._evictable.clear()

@@ -1,0 +1,75 @@
+"""Which page holds the keys and values of which token prefix: a keyed hash chain over full pages.
+
+Owns names of prefixes and the page that each name stands for. Must not know sequences or reference
+counts: whether a page may be reused is the page pool's business.
+
+A page's keys and values depend on its own tokens and on all tokens before them, so its name is made
+of both: digest(page) = BLAKE2b(secret; digest(page before), token ids). The first page hangs on a
+digest of the *scope* (a tenant's salt), so that requests of different scopes can never meet.
+Two guards against foreign pages: the secret is random per process, so nobody can prepare two
+prompts that collide, and the token ids are compared on every hit, since a `PageName` is equal to
+another only if the digests and the ids are.
+"""
+
+from __future__ import annotations
+
+import secrets
+from array import array
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import NamedTuple
+
+DIGEST_BYTES = 32
+
+
+class PageName(NamedTuple):
+    """The name of one full page's content: its tokens, and by `parent` everything before them."""
+
+    digest: bytes
+    parent: bytes
+    token_ids: tuple[int, ...]
+
+
+class PrefixIndex:
+    """Maps names to pages, one to one. Every operation is O(1) in the number of pages."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(DIGEST_BYTES)
+        self._pages: dict[PageName, int] = {}
+        self._names: dict[int, PageName] = {}
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    def name(self, previous: PageName | None, scope: str, token_ids: Sequence[int]) -> PageName:
+        """The name of the page with `token_ids` that follows `previous` (None: begins the text)."""
+        parent = previous.digest if previous is not None else self._digest(b"scope", scope.encode())
+        packed = array("q", token_ids).tobytes()
+        return PageName(self._digest(parent, packed), parent, tuple(token_ids))
+
+    def find(self, name: PageName) -> int | None:
+        return self._pages.get(name)
+
+    def insert(self, name: PageName, page: int) -> None:
+        """Let `name` stand for `page`, unless another page of equal content was there first."""
+        if name not in self._pages and page not in self._names:
+            self._pages[name] = page
+            self._names[page] = name
+
+    def holds(self, page: int) -> bool:
+        return page in self._names
+
+    def forget(self, page: int) -> None:
+        """`page` gets new content. Does nothing if no name stands for it."""
+        name = self._names.pop(page, None)
+        if name is not None:
+            del self._pages[name]
+
+    def clear(self) -> None:
+        """Forget every page, and change the secret: names made before will never be found again."""
+        self._secret = secrets.token_bytes(DIGEST_BYTES)
+        self._pages.clear()
+        self._names.clear()
+
+    def _digest(self, parent: bytes, content: bytes) -> bytes:
+        return blake2b(parent + content, key=self._secret, digest_size=DIGEST_BYTES).digest()

@@ -1,0 +1,84 @@
+"""The common decoder layer: norm, attention, add, norm, mlp, add. Written on ops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from octavo.core.model_config import ModelConfig
+from octavo.layers.attention import AttentionWeights, attention_block
+from octavo.layers.mlp import MlpWeights, gated_mlp
+from octavo.ops.interface import Activation, AttentionSpec, Ops, V
+from octavo.weights.names import block_weight
+from octavo.weights.weight import Weight
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderLayer:
+    """Norms are (K,). The post norms, where an architecture has them, follow a block's output."""
+
+    attention_norm: Weight
+    attention: AttentionWeights
+    mlp_norm: Weight
+    mlp: MlpWeights
+    attention_post_norm: Weight | None = None
+    mlp_post_norm: Weight | None = None
+
+    def weights(self) -> list[Weight]:
+        norms = (
+            self.attention_norm,
+            self.attention_post_norm,
+            self.mlp_norm,
+            self.mlp_post_norm,
+        )
+        return [n for n in norms if n is not None] + self.attention.all() + self.mlp.all()
+
+
+def decoder_layer(
+    ops: Ops[V],
+    x: V,
+    angles: V,
+    layer: DecoderLayer,
+    index: int,
+    config: ModelConfig,
+    activation: Activation,
+) -> V:
+    """[T, K] residual stream -> [T, K] after layer `index`."""
+    eps = config.norm_eps
+    with ops.scope(f"layers.{index}.attention"):
+        h = ops.rms_norm(x, layer.attention_norm, eps)
+        spec = attention_spec(config, index)
+        h = attention_block(ops, h, angles, layer.attention, index, spec, eps)
+        if layer.attention_post_norm is not None:
+            h = ops.rms_norm(h, layer.attention_post_norm, eps)
+        x = ops.add(x, h)
+    with ops.scope(f"layers.{index}.mlp"):
+        h = ops.rms_norm(x, layer.mlp_norm, eps)
+        h = gated_mlp(ops, h, layer.mlp, activation)
+        if layer.mlp_post_norm is not None:
+            h = ops.rms_norm(h, layer.mlp_post_norm, eps)
+        return ops.add(x, h)
+
+
+def attention_spec(config: ModelConfig, index: int) -> AttentionSpec:
+    layer = config.layers[index]
+    return AttentionSpec(
+        num_heads=config.num_heads,
+        num_kv_heads=layer.num_kv_heads,
+        head_dim=layer.head_dim,
+        scale=config.attention_scale,
+        window=layer.sliding_window,
+        softcap=config.attention_softcap,
+    )
+
+
+def block_mlp(config: ModelConfig, index: int) -> MlpWeights:
+    wide = (config.intermediate_size, config.hidden_size)
+    return MlpWeights(
+        gate=Weight(block_weight(index, "ffn_gate"), wide),
+        up=Weight(block_weight(index, "ffn_up"), wide),
+        down=Weight(block_weight(index, "ffn_down"), wide[::-1]),
+    )
+
+
+def block_norm(config: ModelConfig, index: int, part: str) -> Weight:
+    return Weight(block_weight(index, part), (config.hidden_size,))

@@ -1,0 +1,250 @@
+"""Prometheus metrics of one served model, fed by what the engine says. Knows no HTTP and no engine.
+
+Names with the `vllm:` prefix mean what they mean there, so that dashboards and autoscalers work
+unchanged; ours have the prefix `octavo:`. "Request" in a `vllm:` name counts sequences: a request
+with n = 3 is three, as it is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from octavo.core.outputs import EngineOutputs, EngineStats, RequestTimes, SequenceOutput
+from octavo.core.request import EngineRequest
+from octavo.metrics import buckets
+
+ENGINE_INDEX = "0"
+_LABELS = ("model_name", "engine")
+
+
+@dataclass(slots=True)
+class _OpenRequest:
+    """What must be remembered of a request until its last sequence has finished."""
+
+    request: EngineRequest
+    num_open: int
+    latest_token_times: dict[int, float]
+
+
+class MetricFactory:
+    """Makes metrics in one registry, with the labels that all of them carry already bound."""
+
+    def __init__(self, model_name: str) -> None:
+        self.registry = CollectorRegistry()
+        self._values = (model_name, ENGINE_INDEX)
+
+    def counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, _LABELS, registry=self.registry).labels(*self._values)
+
+    def gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, _LABELS, registry=self.registry).labels(*self._values)
+
+    def histogram(self, name: str, text: str, bounds: Iterable[float]) -> Histogram:
+        metric = Histogram(name, text, _LABELS, registry=self.registry, buckets=tuple(bounds))
+        return metric.labels(*self._values)
+
+    def counters(
+        self, name: str, text: str, label: str, values: Iterable[str]
+    ) -> dict[str, Counter]:
+        """One counter for each value of one more label, all of them present from the start."""
+        metric = Counter(name, text, (*_LABELS, label), registry=self.registry)
+        return {value: metric.labels(*self._values, value) for value in values}
+
+    def gauges(self, name: str, text: str, label: str) -> Gauge:
+        """A gauge family with one more label; `labelled` sets its values."""
+        return Gauge(name, text, (*_LABELS, label), registry=self.registry)
+
+    def info(self, name: str, text: str, facts: dict[str, str]) -> None:
+        """A gauge that is 1 and carries facts as labels."""
+        metric = Gauge(name, text, (*_LABELS, *facts), registry=self.registry)
+        metric.labels(*self._values, *facts.values()).set(1)
+
+    def labelled(self, family: Gauge, value: str) -> Gauge:
+        return family.labels(*self._values, value)
+
+
+class EngineMetrics:
+    """An `EngineObserver` (see `engine.client`). `page_facts` are shown as `cache_config_info`."""
+
+    def __init__(self, model_name: str, max_model_len: int, page_facts: dict[str, str]) -> None:
+        make = MetricFactory(model_name)
+        self._make = make
+        self._open: dict[str, _OpenRequest] = {}
+        self._stats = EngineStats()
+        self._state = _StateMetrics(make, page_facts)
+        self._latency = _LatencyMetrics(make)
+        self._sizes = _SizeMetrics(make, max_model_len)
+        self._finished = make.counters(
+            "vllm:request_success",
+            "Finished requests by reason.",
+            "finished_reason",
+            ("stop", "length", "abort", "error"),
+        )
+        self._start_seconds = make.gauges(
+            "octavo:startup_seconds", "Duration of each phase of starting.", "phase"
+        )
+
+    def text(self) -> bytes:
+        """The exposition format of Prometheus."""
+        return generate_latest(self._make.registry)
+
+    def started(self, seconds: dict[str, float], num_pages: int) -> None:
+        """The engine is ready. May be called again after a restart."""
+        for phase, duration in seconds.items():
+            self._make.labelled(self._start_seconds, phase).set(duration)
+        self._state.num_pages.set(num_pages)
+
+    def submitted(self, request: EngineRequest) -> None:
+        num_sequences = request.sampling_params.n
+        self._open[request.request_id] = _OpenRequest(request, num_sequences, {})
+        self._sizes.submitted(request)
+
+    def stepped(self, outputs: EngineOutputs) -> None:
+        now = time.time()
+        for output in outputs.outputs:
+            self._heard(output, now)
+        for _, _, times in outputs.finished:
+            self._latency.finished(times)
+            self._sizes.finished(times)
+        self._state.update(outputs.stats, self._stats)
+        self._stats = outputs.stats
+
+    def lost(self, request_ids: Iterable[str]) -> None:
+        for request_id in request_ids:
+            if entry := self._open.pop(request_id, None):
+                self._finished["error"].inc(entry.num_open)
+        self._state.update(EngineStats(), EngineStats())
+        self._stats = EngineStats()
+
+    def _heard(self, output: SequenceOutput, now: float) -> None:
+        entry = self._open.get(output.request_id)
+        if entry is None:
+            return
+        arrival_time = entry.request.arrival_time
+        if output.token_ids:
+            latest = entry.latest_token_times.get(output.index)
+            self._latency.token(latest, arrival_time, now)
+            entry.latest_token_times[output.index] = now
+        if output.finish_reason is not None:
+            self._finished[output.finish_reason].inc()
+            self._latency.whole_request.observe(max(0.0, now - arrival_time))
+            entry.num_open -= 1
+            if entry.num_open == 0:
+                del self._open[output.request_id]
+
+
+class _StateMetrics:
+    """What the engine's snapshots say: gauges are set, counters grow by the difference."""
+
+    def __init__(self, make: MetricFactory, page_facts: dict[str, str]) -> None:
+        self._running = make.gauge("vllm:num_requests_running", "Sequences being computed.")
+        self._waiting = make.gauge("vllm:num_requests_waiting", "Sequences waiting for a slot.")
+        self._usage = make.gauge(
+            "vllm:kv_cache_usage_perc",
+            "Share of pages that sequences hold (1 is all). Pages only cached count as free.",
+        )
+        self.num_pages = make.gauge("octavo:num_pages", "Pages of key/value memory.")
+        self._cached = make.gauge("octavo:num_cached_pages", "Pages only the prefix cache holds.")
+        self._step_tokens = make.histogram(
+            "vllm:iteration_tokens_total", "Tokens computed per step.", buckets.STEP_TOKENS
+        )
+        make.info("vllm:cache_config_info", "Key/value memory as configured.", page_facts)
+        self._counters = {
+            field: make.counter(name, text) for field, name, text in _SNAPSHOT_COUNTERS
+        }
+
+    def update(self, now: EngineStats, before: EngineStats) -> None:
+        self._running.set(now.num_running)
+        self._waiting.set(now.num_waiting)
+        self._usage.set(now.num_used_pages / now.num_pages if now.num_pages else 0.0)
+        self._cached.set(now.num_cached_pages)
+        for field, counter in self._counters.items():
+            difference = getattr(now, field) - getattr(before, field)
+            if difference:
+                counter.inc(difference)
+        if now.num_steps > before.num_steps:
+            self._step_tokens.observe(now.num_step_tokens - before.num_step_tokens)
+
+
+_SNAPSHOT_COUNTERS = (
+    ("num_steps", "octavo:steps", "Steps that the engine has computed."),
+    ("step_seconds", "octavo:step_seconds", "Time spent in steps."),
+    ("num_preemptions", "vllm:num_preemptions", "Sequences put back for want of pages."),
+    ("prefix_cache_queries", "vllm:prefix_cache_queries", "Prompt tokens looked up."),
+    ("prefix_cache_hits", "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache."),
+    ("num_prompt_tokens", "vllm:prompt_tokens", "Prompt tokens processed."),
+    ("num_generation_tokens", "vllm:generation_tokens", "Tokens generated."),
+)
+
+
+class _LatencyMetrics:
+    """How long things took: tokens by the server's clock, phases by the engine's."""
+
+    def __init__(self, make: MetricFactory) -> None:
+        self._first_token = make.histogram(
+            "vllm:time_to_first_token_seconds",
+            "From arrival to the first token.",
+            buckets.FIRST_TOKEN_SECONDS,
+        )
+        self._between_tokens = make.histogram(
+            "vllm:inter_token_latency_seconds",
+            "Between two outputs of a sequence.",
+            buckets.BETWEEN_TOKENS_SECONDS,
+        )
+        seconds = buckets.REQUEST_SECONDS
+        self.whole_request = make.histogram(
+            "vllm:e2e_request_latency_seconds", "From arrival to the end.", seconds
+        )
+        self._queue = make.histogram(
+            "vllm:request_queue_time_seconds", "Waiting for a slot.", seconds
+        )
+        self._prefill = make.histogram(
+            "vllm:request_prefill_time_seconds", "From the slot to the first token.", seconds
+        )
+        self._decode = make.histogram(
+            "vllm:request_decode_time_seconds", "From the first token to the last.", seconds
+        )
+        self._inference = make.histogram(
+            "vllm:request_inference_time_seconds", "From the slot to the last token.", seconds
+        )
+
+    def token(self, latest_time: float | None, arrival_time: float, now: float) -> None:
+        if latest_time is None:
+            self._first_token.observe(max(0.0, now - arrival_time))
+        else:
+            self._between_tokens.observe(max(0.0, now - latest_time))
+
+    def finished(self, times: RequestTimes) -> None:
+        self._queue.observe(times.queue_seconds)
+        self._prefill.observe(times.prefill_seconds)
+        self._decode.observe(times.decode_seconds)
+        self._inference.observe(times.prefill_seconds + times.decode_seconds)
+
+
+class _SizeMetrics:
+    """How big requests are and what they ask for."""
+
+    def __init__(self, make: MetricFactory, max_model_len: int) -> None:
+        tokens = buckets.token_buckets(max_model_len)
+        self._prompt = make.histogram("vllm:request_prompt_tokens", "Prompt tokens.", tokens)
+        self._generated = make.histogram(
+            "vllm:request_generation_tokens", "Generated tokens.", tokens
+        )
+        self._n = make.histogram("vllm:request_params_n", "The parameter n.", buckets.SEQUENCES)
+        self._max_tokens = make.histogram(
+            "vllm:request_params_max_tokens", "The parameter max_tokens.", tokens
+        )
+
+    def submitted(self, request: EngineRequest) -> None:
+        params = request.sampling_params
+        self._n.observe(params.n)
+        if params.max_tokens is not None:
+            self._max_tokens.observe(params.max_tokens)
+
+    def finished(self, times: RequestTimes) -> None:
+        self._prompt.observe(times.num_prompt_tokens)
+        self._generated.observe(times.num_generation_tokens)

@@ -1,0 +1,225 @@
+"""Stand-ins for the parts around scheduler and engine: small, deterministic, honest about pages.
+
+`FakeRunner` is a *context-hash model*: its next token is a hash of all tokens that it reads back
+through the page tables, so a wrong, stale or foreign page changes the answer at once.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+
+from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult, StepResult
+from octavo.core.sequence import Sequence
+from octavo.kv.kv_manager import KvManager
+from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+
+EMPTY_SLOT = -1
+BYTE_VOCAB = 256
+BOS, EOS = 256, 257
+SPECIAL_TEXTS = {BOS: "<s>", EOS: "</s>"}
+
+
+class FakeClock:
+    """Stands still until told to `advance`."""
+
+    def __init__(self, now: float = 1000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+    def advance(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class FakeRunner:
+    """`choose(context, seed)` gives the next token; by default a hash of both.
+
+    `fail_on` are numbers of steps (counted from 0) whose run raises.
+    """
+
+    def __init__(
+        self,
+        num_pages: int,
+        page_tokens: int,
+        choose: Callable[[list[int], int], int] | None = None,
+        *,
+        vocab_size: int = BYTE_VOCAB,
+        fail_on: Iterable[int] = (),
+        on_run: Callable[[ScheduledStep], None] | None = None,
+    ) -> None:
+        self.page_tokens = page_tokens
+        self.vocab_size = vocab_size
+        self.steps: list[ScheduledStep] = []
+        self._choose = choose or self.hash_token
+        self._slots = [EMPTY_SLOT] * (num_pages * page_tokens)
+        self._fail_on = frozenset(fail_on)
+        self._on_run = on_run
+
+    def run(self, step: ScheduledStep) -> StepResult:
+        self.steps.append(step)
+        if self._on_run is not None:
+            self._on_run(step)
+        if len(self.steps) - 1 in self._fail_on:
+            raise RuntimeError("secret detail of the runner")
+        self._write(step)
+        return StepResult([self._result(scheduled) for scheduled in step.sequences])
+
+    def hash_token(self, context: list[int], seed: int) -> int:
+        digest = blake2b(repr((context, seed)).encode(), digest_size=4).digest()
+        return int.from_bytes(digest, "little") % self.vocab_size
+
+    def _write(self, step: ScheduledStep) -> None:
+        """Put the step's tokens into their slots. Two writers of one slot are a broken schedule."""
+        written: set[int] = set()
+        for scheduled in step.sequences:
+            for position in range(scheduled.start, scheduled.start + scheduled.num_tokens):
+                slot = self._slot(scheduled.sequence, position)
+                assert slot not in written, "two tokens of one step share a slot"
+                written.add(slot)
+                self._slots[slot] = scheduled.sequence.token_ids[position]
+
+    def _result(self, scheduled: ScheduledSequence) -> SequenceResult:
+        sequence = scheduled.sequence
+        end = scheduled.start + scheduled.num_tokens
+        context = [self._slots[self._slot(sequence, position)] for position in range(end)]
+        result = SequenceResult()
+        if scheduled.samples:
+            seed = 0 if sequence.params.is_greedy else sequence.seed
+            result.token_id = self._choose(context, seed)
+            if sequence.params.logprobs is not None:
+                result.logprobs = fake_logprobs(context, result.token_id)
+        if scheduled.wants_prompt_logprobs:
+            result.prompt_logprobs = [
+                fake_logprobs(context[: position + 1], sequence.token_ids[position + 1])
+                for position in range(scheduled.start, end)
+                if position + 1 < sequence.num_prompt_tokens
+            ]
+        return result
+
+    def _slot(self, sequence: Sequence, position: int) -> int:
+        page = sequence.page_table[position // self.page_tokens]
+        return page * self.page_tokens + position % self.page_tokens
+
+
+def fake_logprobs(context: list[int], token_id: int) -> TokenLogprobs:
+    """Log probabilities that depend on the whole context, so that misplaced ones show."""
+    digest = blake2b(repr((context, token_id)).encode(), digest_size=4).digest()
+    return TokenLogprobs(token_id, -int.from_bytes(digest, "little") / 2**32, 1, [], [])
+
+
+class ByteDetokenizer:
+    """Incremental UTF-8: whole characters only, one replacement character per broken sequence."""
+
+    def __init__(self, *, skip_special_tokens: bool) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._skips_special = skip_special_tokens
+
+    def push(self, token_id: int) -> str:
+        if token_id < BYTE_VOCAB:
+            return self._decoder.decode(bytes([token_id]))
+        return "" if self._skips_special else SPECIAL_TEXTS[token_id]
+
+    def flush(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+class ByteTokenizer:
+    """One token per byte of UTF-8, and BOS and EOS, which have no text."""
+
+    vocab_size = BYTE_VOCAB + 2
+    eos_token_id = EOS
+    stop_token_ids = frozenset({EOS})
+
+    def __init__(self, *, bos_token_id: int | None = BOS) -> None:
+        self.bos_token_id = bos_token_id
+        self.adds_bos = bos_token_id is not None
+        self.num_encoded_chars = 0
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool, parse_special: bool = False
+    ) -> list[int]:
+        self.num_encoded_chars += len(text)
+        begin = [self.bos_token_id] if add_special_tokens and self.bos_token_id is not None else []
+        if parse_special and text.startswith("<s>"):
+            return [*begin, BOS, *text[3:].encode()]
+        return [*begin, *text.encode()]
+
+    def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
+        detokenizer = self.detokenizer(skip_special_tokens=skip_special_tokens)
+        return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return bytes([token_id]) if token_id < BYTE_VOCAB else b""
+
+    def token_text(self, token_id: int) -> str:
+        return chr(token_id) if token_id < BYTE_VOCAB else SPECIAL_TEXTS[token_id]
+
+    def is_special(self, token_id: int) -> bool:
+        return token_id >= BYTE_VOCAB
+
+    def detokenizer(self, *, skip_special_tokens: bool) -> ByteDetokenizer:
+        return ByteDetokenizer(skip_special_tokens=skip_special_tokens)
+
+
+def make_request(
+    prompt: str | list[int],
+    params: SamplingParams | None = None,
+    *,
+    request_id: str = "r",
+    cache_salt: str = "",
+) -> EngineRequest:
+    return EngineRequest(
+        request_id=request_id,
+        prompt_token_ids=list(prompt.encode()) if isinstance(prompt, str) else prompt,
+        sampling_params=params or SamplingParams(temperature=0.0, max_tokens=8),
+        arrival_time=1000.0,
+        cache_salt=cache_salt,
+    )
+
+
+def make_sequence(
+    prompt: str | list[int],
+    params: SamplingParams | None = None,
+    *,
+    request_id: str = "r",
+    index: int = 0,
+    cache_salt: str = "",
+) -> Sequence:
+    request = make_request(prompt, params, request_id=request_id, cache_salt=cache_salt)
+    ids = request.prompt_token_ids
+    return Sequence(request, index, list(ids), len(ids), seed=index)
+
+
+def make_scheduler(
+    *,
+    num_pages: int = 64,
+    page_tokens: int = 4,
+    max_num_seqs: int = 8,
+    max_num_batched_tokens: int = 16,
+    max_model_len: int = 10_000,
+    max_logit_rows: int | None = None,
+    enable_prefix_caching: bool = True,
+    eos_token_ids: frozenset[int] = frozenset(),
+) -> Scheduler:
+    config = SchedulerConfig(
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_model_len=max_model_len,
+        max_logit_rows=max_num_batched_tokens if max_logit_rows is None else max_logit_rows,
+        eos_token_ids=eos_token_ids,
+    )
+    return Scheduler(config, KvManager(num_pages, page_tokens, enable_prefix_caching))
+
+
+def joined_text(outputs: Iterable[SequenceOutput]) -> str:
+    return "".join(output.text for output in outputs)
+
+
+def joined_ids(outputs: Iterable[SequenceOutput]) -> list[int]:
+    return [token_id for output in outputs for token_id in output.token_ids]

@@ -1,0 +1,189 @@
+"""Rotary embedding and page writes: against float64, and fused against one after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from octavo.kernels import _native
+from tests.kernels.harness import (
+    F32,
+    F64,
+    I64,
+    LEVELS,
+    NONE,
+    PAGE_TOKENS,
+    OneKernel,
+    StepArrays,
+    columns,
+    pages,
+    vector,
+)
+from tests.kernels.paged import DTYPES, rounded
+
+pytestmark = pytest.mark.parametrize("level", LEVELS)
+
+POSITIONS = np.array([0, 1, 2, 17, 255, 4095, 131071], np.int32)
+EPS = 1e-6
+
+
+def random(*shape: int, seed: int = 2) -> F32:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def frequencies(rotary_dim: int, base: float = 10000.0) -> F32:
+    exponents = np.arange(0, rotary_dim, 2, dtype=np.float32) / np.float32(rotary_dim)
+    return (1.0 / np.float32(base) ** exponents).astype(np.float32)
+
+
+def angles_of(
+    level: str,
+    inverse: F32,
+    positions: np.ndarray[tuple[int], np.dtype[np.int32]],
+    scaling: float = 1.0,
+) -> F32:
+    kernel = OneKernel(level, 2)
+    out = kernel.output(2 * len(inverse))
+    step = StepArrays(len(positions), positions=positions)
+    kernel.run("rope_angles", [vector(inverse)], [out], floats=[scaling], step=step)
+    return kernel.read(out, len(positions))
+
+
+@pytest.mark.parametrize("rotary_dim", [64, 16, 10])
+@pytest.mark.parametrize("scaling", [1.0, 1.25])
+def test_angles_are_cosines_then_sines_of_the_float32_product(
+    level: str, rotary_dim: int, scaling: float
+) -> None:
+    inverse = frequencies(rotary_dim)
+    product = (POSITIONS.astype(np.float32)[:, None] * inverse).astype(np.float64)
+    expected = np.concatenate([np.cos(product), np.sin(product)], axis=1) * scaling
+    result = angles_of(level, inverse, POSITIONS, scaling)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-7)
+
+
+def rotated(x: F32, angles: F32) -> F64:
+    """x: [rows, heads, dim]; angles: [rows, R]."""
+    half = angles.shape[1] // 2
+    cosine, sine = (a[:, None].astype(np.float64) for a in (angles[:, :half], angles[:, half:]))
+    first, second = x[..., :half], x[..., half : 2 * half]
+    turned = [first * cosine - second * sine, second * cosine + first * sine]
+    return np.concatenate([*turned, x[..., 2 * half :]], axis=-1)
+
+
+@pytest.mark.parametrize(("dim", "rotary_dim"), [(64, 64), (128, 128), (64, 32), (32, 20)])
+def test_rope_rotates_the_first_columns_of_each_head(level: str, dim: int, rotary_dim: int) -> None:
+    x, rows = random(len(POSITIONS), 3 * dim), len(POSITIONS)
+    angles = angles_of(level, frequencies(rotary_dim), POSITIONS)
+    kernel = OneKernel(level, 2)
+    value, turn = kernel.value(x), kernel.value(angles)
+    kernel.run("rope", [value, turn], [value], [3, dim], step=StepArrays(rows))
+    result = kernel.read(value, rows).reshape(rows, 3, dim)
+    heads = x.reshape(rows, 3, dim)
+    np.testing.assert_allclose(result, rotated(heads, angles), rtol=0, atol=1e-6)
+    np.testing.assert_array_equal(result[..., rotary_dim:], heads[..., rotary_dim:])
+
+
+HEADS, KV_HEADS, DIM, NUM_PAGES = 6, 2, 32, 5
+
+
+def some_slots(rows: int) -> I64:
+    every = np.random.default_rng(9).permutation(NUM_PAGES * PAGE_TOKENS)
+    return every[:rows].astype(np.int64)
+
+
+def read_tokens(cache: _native.KvCache, slots: I64) -> tuple[F32, F32]:
+    """Keys and values at these slots, [slots, kv_heads, dim] each, by the documented layout."""
+    num_pages = int(slots.max()) // PAGE_TOKENS + 1
+    every = np.stack([cache.read_page(0, page) for page in range(num_pages)])
+    page, offset = slots // PAGE_TOKENS, slots % PAGE_TOKENS
+    keys = every[:, :, 0].reshape(num_pages, KV_HEADS, DIM, PAGE_TOKENS)
+    values = every[:, :, 1].reshape(num_pages, KV_HEADS, PAGE_TOKENS, DIM)
+    return keys[page, :, :, offset], values[page, :, offset]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_write_pages_puts_tokens_into_their_slots_and_nowhere_else(level: str, dtype: str) -> None:
+    rows = 23
+    k, v = random(rows, KV_HEADS * DIM, seed=1), random(rows, KV_HEADS * DIM, seed=2)
+    cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
+    kernel, slots = OneKernel(level, 2), some_slots(rows)
+    operands = [kernel.value(k), kernel.value(v), pages(cache)]
+    kernel.run("write_pages", operands, [], step=StepArrays(rows, slots=slots))
+    keys, values = read_tokens(cache, slots)
+    np.testing.assert_array_equal(keys.reshape(rows, -1), rounded(k, dtype))
+    np.testing.assert_array_equal(values.reshape(rows, -1), rounded(v, dtype))
+    written = sum(np.count_nonzero(cache.read_page(0, page)) for page in range(NUM_PAGES))
+    assert written == np.count_nonzero(keys) + np.count_nonzero(values)
+
+
+def fused(
+    level: str, qkv: F32, angles: F32, slots: I64, norms: tuple[F32, F32] | None, dtype: str
+) -> tuple[F32, F32, F32]:
+    cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
+    kernel = OneKernel(level, 2)
+    value, turn = kernel.value(qkv), kernel.value(angles)
+    weights = [NONE, NONE] if norms is None else [vector(w) for w in norms]
+    kernel.run(
+        "rope_write_pages",
+        [value, turn, pages(cache), *weights],
+        [value],
+        [HEADS, KV_HEADS, DIM],
+        [EPS],
+        step=StepArrays(len(qkv), slots=slots),
+    )
+    return kernel.read(value, len(qkv))[:, : HEADS * DIM], *read_tokens(cache, slots)
+
+
+def one_by_one(
+    level: str, qkv: F32, angles: F32, slots: I64, norms: tuple[F32, F32] | None, dtype: str
+) -> tuple[F32, F32, F32]:
+    q, k, v = np.split(qkv, [HEADS * DIM, (HEADS + KV_HEADS) * DIM], axis=1)
+    step = StepArrays(len(qkv), slots=slots)
+
+    def prepared(x: F32, heads: int, norm: F32 | None) -> F32:
+        if norm is not None:
+            kernel = OneKernel(level)
+            value = kernel.value(x)
+            operands = [value, vector(norm)]
+            kernel.run("head_rms_norm", operands, [value], [heads, DIM], [EPS], step=step)
+            x = kernel.read(value, len(x))
+        kernel = OneKernel(level)
+        value = kernel.value(x)
+        kernel.run("rope", [value, kernel.value(angles)], [value], [heads, DIM], step=step)
+        return kernel.read(value, len(x))
+
+    cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
+    kernel = OneKernel(level)
+    q = prepared(q, HEADS, norms[0] if norms else None)
+    k = prepared(k, KV_HEADS, norms[1] if norms else None)
+    kernel.run("write_pages", [kernel.value(k), kernel.value(v), pages(cache)], [], step=step)
+    return q, *read_tokens(cache, slots)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("with_norms", [False, True])
+def test_rope_write_pages_equals_its_parts(level: str, dtype: str, with_norms: bool) -> None:
+    rows = 37
+    qkv, slots = random(rows, (HEADS + 2 * KV_HEADS) * DIM), some_slots(rows)
+    positions = np.arange(100, 100 + rows, dtype=np.int32)
+    angles = angles_of(level, frequencies(DIM), positions)
+    norms = (random(DIM, seed=3), random(DIM, seed=4)) if with_norms else None
+    for one, other in zip(
+        fused(level, qkv, angles, slots, norms, dtype),
+        one_by_one(level, qkv, angles, slots, norms, dtype),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_write_pages_reads_columns_of_a_wider_row(level: str) -> None:
+    rows = 9
+    kv = random(rows, 2 * KV_HEADS * DIM)
+    cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], "float32")
+    kernel, slots = OneKernel(level), some_slots(rows)
+    value, width = kernel.value(kv), KV_HEADS * DIM
+    operands = [columns(value, 0, width), columns(value, width, width), pages(cache)]
+    kernel.run("write_pages", operands, [], step=StepArrays(rows, slots=slots))
+    keys, values = read_tokens(cache, slots)
+    np.testing.assert_array_equal(keys.reshape(rows, -1), kv[:, :width])
+    np.testing.assert_array_equal(values.reshape(rows, -1), kv[:, width:])

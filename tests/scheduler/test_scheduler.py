@@ -1,0 +1,273 @@
+"""Who runs, who waits and who gives way: single cases. Properties are in the file beside."""
+
+from __future__ import annotations
+
+import pytest
+
+from octavo.core.sampling_params import SamplingParams
+from octavo.core.sequence import Sequence, SequenceState
+from octavo.errors import ConfigError
+from octavo.scheduler.scheduler import SchedulerConfig
+from octavo.scheduler.stopping import Finish
+from tests.fakes import make_scheduler, make_sequence
+from tests.scheduler.drive import drain, one_step, runner_for
+
+
+def greedy(max_tokens: int, **wishes: object) -> SamplingParams:
+    return SamplingParams(temperature=0.0, max_tokens=max_tokens, **wishes)  # type: ignore[arg-type]
+
+
+def make_n(n: int, num_prompt_tokens: int, max_tokens: int = 3) -> list[Sequence]:
+    params = SamplingParams(n=n, max_tokens=max_tokens)
+    prompt = list(range(num_prompt_tokens))
+    return [make_sequence(prompt, params, index=index) for index in range(n)]
+
+
+def test_a_prompt_is_computed_in_chunks_of_the_budget() -> None:
+    scheduler = make_scheduler(max_num_batched_tokens=8)
+    sequence = make_sequence([1] * 20, greedy(1))
+    scheduler.add(sequence)
+    runner = runner_for(scheduler)
+    while scheduler.has_work:
+        one_step(scheduler, runner)
+    chunks = [(item.start, item.num_tokens) for step in runner.steps for item in step.sequences]
+    assert chunks == [(0, 8), (8, 8), (16, 4)]
+
+
+def test_decodes_come_first_and_a_long_prompt_gets_the_rest() -> None:
+    scheduler = make_scheduler(max_num_batched_tokens=8)
+    runner = runner_for(scheduler)
+    decoding = make_sequence([1, 2], greedy(20))
+    scheduler.add(decoding)
+    one_step(scheduler, runner)
+    reading = make_sequence([3] * 20, greedy(1))
+    scheduler.add(reading)
+    one_step(scheduler, runner)
+    one_step(scheduler, runner)
+    items = [(item.sequence, item.num_tokens) for item in runner.steps[-1].sequences]
+    assert items == [(decoding, 1), (reading, 7)]
+
+
+def test_nobody_is_admitted_behind_a_prompt_that_fills_the_step() -> None:
+    scheduler = make_scheduler(max_num_batched_tokens=8)
+    runner = runner_for(scheduler)
+    reading, small = make_sequence([3] * 30, greedy(1)), make_sequence([1, 2], greedy(20))
+    for sequence in (reading, small):
+        scheduler.add(sequence)
+    for _ in range(3):
+        one_step(scheduler, runner)
+        assert small.state is SequenceState.WAITING
+    one_step(scheduler, runner)
+    items = [(item.sequence, item.num_tokens) for item in runner.steps[-1].sequences]
+    assert items == [(reading, 6), (small, 2)]
+
+
+def test_slots_bound_who_runs() -> None:
+    scheduler = make_scheduler(max_num_seqs=2)
+    for _ in range(3):
+        scheduler.add(make_sequence([1, 2], greedy(4)))
+    one_step(scheduler, runner_for(scheduler))
+    assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
+
+
+def test_small_prompts_do_not_overtake_a_big_one_that_waits_for_pages() -> None:
+    scheduler = make_scheduler(num_pages=8, page_tokens=4, max_num_batched_tokens=64)
+    runner = runner_for(scheduler)
+    running = make_sequence([1] * 16, greedy(6))
+    big, small = make_sequence([2] * 24, greedy(1)), make_sequence([3], greedy(1))
+    for sequence in (running, big, small):
+        scheduler.add(sequence)
+    order: list[Sequence] = []
+    while scheduler.has_work:
+        order.extend(one_step(scheduler, runner))
+    assert order.index(big) <= order.index(small)
+    assert small.num_preemptions == 0
+
+
+def test_admission_leaves_a_free_page_for_each_running_sequence() -> None:
+    scheduler = make_scheduler(num_pages=4, page_tokens=4)
+    first, second = make_sequence([1] * 8, greedy(8)), make_sequence([2] * 8, greedy(8))
+    scheduler.add(first)
+    scheduler.add(second)
+    one_step(scheduler, runner_for(scheduler))
+    assert first.state is SequenceState.RUNNING
+    assert second.state is SequenceState.WAITING
+
+
+def test_the_sequence_admitted_last_is_preempted_and_waits_in_front() -> None:
+    scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=2)
+    runner = runner_for(scheduler)
+    old, new = make_sequence([1] * 4, greedy(8)), make_sequence([2] * 3, greedy(8))
+    late = make_sequence([3], greedy(1))
+    for sequence in (old, new, late):
+        scheduler.add(sequence)
+    while new.num_preemptions == 0:
+        one_step(scheduler, runner)
+    assert new.state is SequenceState.PREEMPTED
+    assert new.page_table == []
+    assert new.num_computed_tokens == 0
+    assert (old.num_preemptions, scheduler.num_preemptions) == (0, 1)
+    while late.state is SequenceState.WAITING:
+        one_step(scheduler, runner)
+    assert new.state is not SequenceState.PREEMPTED
+
+
+def test_a_victim_is_not_admitted_again_in_the_same_step() -> None:
+    scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=3)
+    runner = runner_for(scheduler)
+    for letter in (1, 2, 3, 4):
+        scheduler.add(make_sequence([letter] * 3, greedy(8)))
+    while scheduler.has_work:
+        before = scheduler.num_preemptions
+        one_step(scheduler, runner)
+        if scheduler.num_preemptions > before:
+            assert all(item.start > 0 for item in runner.steps[-1].sequences)
+    assert scheduler.num_preemptions > 0
+
+
+def test_a_sequence_alone_can_fill_every_page_and_ends_by_length() -> None:
+    scheduler = make_scheduler(num_pages=3, page_tokens=4)
+    sequence = make_sequence([1, 2], greedy(100))
+    scheduler.add(sequence)
+    assert drain(scheduler) == {sequence: Finish("length")}
+    assert sequence.num_tokens == 12
+
+
+def test_what_can_never_run_does_not_fit() -> None:
+    scheduler = make_scheduler(num_pages=2, page_tokens=4)
+    assert scheduler.fits(make_sequence([1] * 7))
+    assert not scheduler.fits(make_sequence([1] * 8))
+    assert scheduler.fits(make_sequence([1] * 8, greedy(0)))
+    assert not scheduler.fits(make_sequence([1] * 9, greedy(0)))
+
+
+def test_no_wanted_tokens_means_the_prompt_is_computed_and_nothing_drawn() -> None:
+    """A5: `max_tokens` 0."""
+    scheduler = make_scheduler(max_num_batched_tokens=8, max_logit_rows=8)
+    sequence = make_sequence([1] * 20, greedy(0, prompt_logprobs=1))
+    scheduler.add(sequence)
+    assert drain(scheduler) == {sequence: Finish("length")}
+    assert sequence.num_output_tokens == 0
+
+
+def test_prompt_logprobs_bypass_the_cache() -> None:
+    scheduler = make_scheduler()
+    scheduler.add(make_sequence([1] * 12, greedy(1)))
+    drain(scheduler)
+    asking, plain = make_sequence([1] * 12, greedy(1, prompt_logprobs=1)), make_sequence([1] * 12)
+    scheduler.add(asking)
+    scheduler.add(plain)
+    drain(scheduler)
+    assert (asking.num_cached_tokens, plain.num_cached_tokens) == (0, 8)
+
+
+def test_cached_tokens_are_those_of_the_first_admission() -> None:
+    scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=2)
+    old, new = make_sequence([1] * 4, greedy(8)), make_sequence([2] * 4, greedy(4))
+    scheduler.add(old)
+    scheduler.add(new)
+    drain(scheduler)
+    assert new.num_preemptions > 0
+    assert new.num_cached_tokens == 0
+
+
+def test_siblings_wait_for_sequence_0_and_share_its_full_pages() -> None:
+    scheduler = make_scheduler(page_tokens=4, max_num_batched_tokens=8)
+    runner = runner_for(scheduler)
+    sequences = make_n(3, num_prompt_tokens=14)
+    other = make_sequence([9], greedy(1), request_id="other")
+    for sequence in (*sequences, other):
+        scheduler.add(sequence)
+    one_step(scheduler, runner)
+    assert [s.state for s in sequences[1:]] == [SequenceState.WAITING] * 2
+    one_step(scheduler, runner)
+    one_step(scheduler, runner)
+    assert [s.num_cached_tokens for s in sequences] == [0, 12, 12]
+    assert sequences[1].page_table[:3] == sequences[0].page_table[:3]
+    assert len({s.page_table[3] for s in sequences}) == 3
+    drain(scheduler)
+
+
+def test_siblings_do_not_hold_up_others_while_they_wait() -> None:
+    scheduler = make_scheduler(page_tokens=4, max_num_batched_tokens=8)
+    runner = runner_for(scheduler)
+    for sequence in make_n(4, num_prompt_tokens=7):
+        scheduler.add(sequence)
+    other = make_sequence([9], greedy(1), request_id="other")
+    scheduler.add(other)
+    one_step(scheduler, runner)
+    assert other.is_finished
+
+
+def test_siblings_are_admitted_in_the_order_of_their_indices() -> None:
+    scheduler = make_scheduler(max_num_seqs=1)
+    sequences = make_n(4, num_prompt_tokens=5)
+    for sequence in sequences:
+        scheduler.add(sequence)
+    assert list(drain(scheduler)) == sequences
+
+
+def test_without_a_prefix_cache_siblings_start_at_once() -> None:
+    scheduler = make_scheduler(max_num_batched_tokens=64, enable_prefix_caching=False)
+    sequences = make_n(3, num_prompt_tokens=14)
+    for sequence in sequences:
+        scheduler.add(sequence)
+    one_step(scheduler, runner_for(scheduler))
+    assert scheduler.num_running == 3
+
+
+def test_siblings_go_on_when_sequence_0_is_aborted() -> None:
+    scheduler = make_scheduler()
+    sequences = make_n(3, num_prompt_tokens=14)
+    for sequence in sequences:
+        scheduler.add(sequence)
+    scheduler.finish(sequences[0])
+    assert set(drain(scheduler)) == set(sequences[1:])
+
+
+@pytest.mark.parametrize("when", ["waiting", "scheduled", "running", "preempted", "finished"])
+def test_a_sequence_can_be_ended_in_every_state_twice(when: str) -> None:
+    """L2: cancel while queued, exactly as it is scheduled, later, and twice."""
+    scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=2)
+    runner = runner_for(scheduler)
+    old, victim = make_sequence([1] * 4, greedy(8)), make_sequence([2] * 3, greedy(8))
+    scheduler.add(old)
+    scheduler.add(victim)
+    if when == "scheduled":
+        step = scheduler.schedule()
+        result = runner.run(step)
+        scheduler.finish(victim)
+        updates = scheduler.apply(step, result)
+        assert [update.sequence for update in updates] == [old]
+    elif when == "running":
+        one_step(scheduler, runner)
+    elif when == "preempted":
+        while victim.state is not SequenceState.PREEMPTED:
+            one_step(scheduler, runner)
+    elif when == "finished":
+        drain(scheduler)
+    scheduler.finish(victim)
+    scheduler.finish(victim)
+    assert victim.is_finished
+    assert victim.page_table == []
+    drain(scheduler)
+    assert old.num_output_tokens == 8
+
+
+@pytest.mark.parametrize("name", ["max_num_batched_tokens", "max_logit_rows"])
+def test_a_step_must_hold_a_full_house(name: str) -> None:
+    sizes = {"max_num_batched_tokens": 8, "max_logit_rows": 8, name: 7}
+    with pytest.raises(ConfigError, match=f"{name} is 7; at least max_num_seqs"):
+        SchedulerConfig(
+            max_num_seqs=8,
+            max_model_len=100,
+            max_num_batched_tokens=sizes["max_num_batched_tokens"],
+            max_logit_rows=sizes["max_logit_rows"],
+        )
+
+
+def test_there_is_room_for_one_at_least() -> None:
+    with pytest.raises(ConfigError, match="max_num_seqs is 0"):
+        SchedulerConfig(
+            max_num_seqs=0, max_model_len=100, max_num_batched_tokens=8, max_logit_rows=8
+        )

@@ -72,7 +72,9 @@ def test_a_function_is_short_and_takes_few_parameters(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
 def test_a_module_says_what_it_is_for(path: Path) -> None:
-    assert ast.get_docstring(parsed(path)), "the charter is missing"
+    tree = parsed(path)
+    is_empty_marker = path.name == "__init__.py" and not tree.body
+    assert is_empty_marker or ast.get_docstring(tree), "the charter is missing"
 
 
 @pytest.mark.parametrize("path", NATIVE, ids=name_of)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from octavo import LLM
+import octavo
 
 
 @pytest.fixture(scope="session")
-def llm(smollm2_path: Path) -> Iterator[LLM]:
-    with LLM(str(smollm2_path), max_model_len=1024, max_num_seqs=8, kv_cache_memory="128M") as llm:
+def llm(smollm2_path: Path) -> Iterator[octavo.LLM]:
+    options = {"max_model_len": 1024, "max_num_seqs": 8, "kv_cache_memory": "128M"}
+    with octavo.LLM(str(smollm2_path), **options) as llm:
         yield llm

@@ -20,7 +20,8 @@ from octavo.hub.find import find_model
 from octavo.kernels._native import isa_levels
 from octavo.kv.kv_manager import KvManager
 from octavo.models.registry import model_from_gguf
-from octavo.runner.runner import Runner, load_runner
+from octavo.runner.load import load_runner
+from octavo.runner.runner import Runner
 from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
 from octavo.tokenization import ChatTemplate, Tokenizer
 from octavo.weights.gguf import GGUFFile

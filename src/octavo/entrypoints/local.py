@@ -13,7 +13,7 @@ from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.factory import Front, locate, make_engine, make_front
 from octavo.errors import EngineDead
-from octavo.runner.runner import load_runner
+from octavo.runner.load import load_runner
 from octavo.weights.gguf import GGUFFile
 
 LoadProgress = Callable[[int, int], None]

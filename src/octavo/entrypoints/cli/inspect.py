@@ -17,6 +17,7 @@ from octavo.core.model_config import ModelConfig
 from octavo.engine.factory import load_front
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
 from octavo.entrypoints.cli.loading import add_model, engine_config, fetch, load
+from octavo.errors import ConfigError
 from octavo.kernels._native import isa_levels
 from octavo.weights.gguf import GGUFFile
 
@@ -76,12 +77,19 @@ def show_config(namespace: argparse.Namespace) -> int:
 
 def show_program(namespace: argparse.Namespace) -> int:
     values = read_options(namespace, EngineConfig)[EngineConfig]
-    engine = load(engine_config(values))
+    config = engine_config(values)
+    num_tokens: int | None = namespace.profile
+    if num_tokens is not None and not 1 <= num_tokens <= config.max_num_batched_tokens:
+        raise ConfigError(
+            f"--profile is {num_tokens}; 1 to --max-num-batched-tokens"
+            f" ({config.max_num_batched_tokens}) is allowed"
+        )
+    engine = load(config)
     try:
-        seconds = None if namespace.profile is None else engine.runner.profile(namespace.profile)
+        seconds = None if num_tokens is None else engine.runner.profile(num_tokens)
         print(engine.runner.program.to_text(seconds), end="")
         if seconds is not None:
-            print(f"sum {sum(seconds) * 1e3:.3f} ms for {namespace.profile} tokens")
+            print(f"sum {sum(seconds) * 1e3:.3f} ms for {num_tokens} tokens")
     finally:
         engine.close()
     return 0

@@ -100,19 +100,25 @@ constexpr int lines_at_once(int queries) {
 template <class T, int N, int P>
 inline void score_pages(const T* const* keys, const float* queries, int head_dim, float* scores) {
   F32x16 sums[N][P];
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int p = 0; p < P; ++p) sums[n][p] = zero_f32();
   }
   for (int d = 0; d < head_dim; ++d, queries += kQueryBlock) {
     F32x16 lines[P];
+#pragma GCC unroll 12
     for (int p = 0; p < P; ++p) lines[p] = load_line(keys[p] + d * kPageTokens);
 #pragma GCC unroll 12
     for (int n = 0; n < N; ++n) {
       const F32x16 q = splat(queries[n]);
+#pragma GCC unroll 12
       for (int p = 0; p < P; ++p) sums[n][p] = fma(q, lines[p], sums[n][p]);
     }
   }
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int p = 0; p < P; ++p) store(scores + n * kScoreStride + p * kPageTokens, sums[n][p]);
   }
 }
@@ -141,8 +147,10 @@ inline void softmax_row(float* scores, Span pages, Span visible, const Attention
     const int first = page * kPageTokens;
     F32x16 s = load(scores + first) * splat(rule.scale);
     if (rule.cap != 0.0f) s = splat(rule.cap) * tanh(s / splat(rule.cap));
-    s = keep_lanes(s, max_int(visible.begin - first, 0), min_int(visible.end - first, kPageTokens),
-                   -__builtin_inff());
+    if (first < visible.begin || first + kPageTokens > visible.end) {
+      s = keep_lanes(s, max_int(visible.begin - first, 0),
+                     min_int(visible.end - first, kPageTokens), -__builtin_inff());
+    }
     store(scores + first, s);
     greatest = max(greatest, s);
   }
@@ -164,7 +172,9 @@ template <class T, int N, int C>
 inline void add_columns(const T* const* values, int column, int head_dim, Span tokens,
                         const float* weights, float* out) {
   F32x16 sums[N][C];
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int c = 0; c < C; ++c) sums[n][c] = load(out + n * head_dim + column + c * kLanes);
   }
   for (int token = tokens.begin; token < tokens.end;) {
@@ -172,15 +182,19 @@ inline void add_columns(const T* const* values, int column, int head_dim, Span t
     const T* line = values[token / kPageTokens] + token % kPageTokens * head_dim + column;
     for (; token < page_end; ++token, line += head_dim) {
       F32x16 v[C];
+#pragma GCC unroll 12
       for (int c = 0; c < C; ++c) v[c] = load_line(line + c * kLanes);
 #pragma GCC unroll 12
       for (int n = 0; n < N; ++n) {
         const F32x16 w = splat(weights[n * kScoreStride + token]);
+#pragma GCC unroll 12
         for (int c = 0; c < C; ++c) sums[n][c] = fma(w, v[c], sums[n][c]);
       }
     }
   }
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int c = 0; c < C; ++c) store(out + n * head_dim + column + c * kLanes, sums[n][c]);
   }
 }

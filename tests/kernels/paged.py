@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from tests.kernels.harness import F32, F64, I64, PAGE_TOKENS, OneKernel, StepArrays, pages, round_up
 
 from octavo.kernels import _native
+from tests.kernels.harness import F32, F64, I64, PAGE_TOKENS, OneKernel, StepArrays, pages, round_up
 
 DTYPES = ["float32", "float16", "bfloat16"]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.kernels.harness import F32, LEVELS
 from tests.kernels.paged import DTYPES, Chunk, Contexts, Shape
 

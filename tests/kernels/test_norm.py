@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.kernels.harness import F32, F64, LEVELS, OneKernel, StepArrays, vector
 
 from octavo.kernels import _native
+from tests.kernels.harness import F32, F64, LEVELS, OneKernel, StepArrays, vector
 
 EPS = 1e-5
 # Multiples of 64 and of 16, and widths that leave part of a vector over.

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tests.kernels.harness import F32, F64, LEVELS, OneKernel, StepArrays
 
 from octavo.kernels import RowKind
+from tests.kernels.harness import F32, F64, LEVELS, OneKernel, StepArrays
 
 pytestmark = pytest.mark.parametrize("level", LEVELS)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from octavo.kernels import _native
 from tests.kernels.harness import (
     F32,
     F64,
@@ -18,8 +20,6 @@ from tests.kernels.harness import (
     vector,
 )
 from tests.kernels.paged import DTYPES, rounded
-
-from octavo.kernels import _native
 
 pytestmark = pytest.mark.parametrize("level", LEVELS)
 

@@ -1,21 +1,20 @@
 """The model files, run by the torch reference, compute what transformers computes."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-from tests.models.checks import file_weights, hf_logits, open_model, sequence_of, step_of
-from tests.models.tiny import RECIPES, VOCABULARY, write_tiny
 
 from octavo.runner.reference import ReferenceExecutable
 from octavo.runner.step import Step, StepLimits
+from tests.models.checks import file_weights, hf_logits, open_model, sequence_of, step_of
+from tests.models.conftest import MakeTiny
+from tests.models.tiny import RECIPES, VOCABULARY
 
 LIMITS = StepLimits(max_tokens=64, max_sequences=4, max_logit_rows=64, max_pages=8)
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_reference_logits_equal_transformers(name: str, tmp_path: Path) -> None:
-    tiny = write_tiny(name, tmp_path)
+def test_reference_logits_equal_transformers(name: str, make_tiny: MakeTiny) -> None:
+    tiny = make_tiny(name)
     _, model = open_model(tiny.path)
     step = Step(LIMITS)
     executable = ReferenceExecutable(model, file_weights(tiny.path, model), 16, step)

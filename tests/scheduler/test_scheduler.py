@@ -7,8 +7,10 @@ import pytest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import Sequence, SequenceState
 from octavo.errors import ConfigError
-from octavo.scheduler.scheduler import SchedulerConfig
+from octavo.kv.kv_manager import KvManager
+from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
 from octavo.scheduler.stopping import Finish
+from octavo.scheduler.waiting_queue import FcfsQueue
 from tests.fakes import make_scheduler, make_sequence
 from tests.scheduler.drive import drain, one_step, runner_for
 
@@ -48,18 +50,18 @@ def test_decodes_come_first_and_a_long_prompt_gets_the_rest() -> None:
     assert items == [(decoding, 1), (reading, 7)]
 
 
-def test_a_decode_that_was_admitted_later_still_comes_before_a_prompt() -> None:
+def test_nobody_is_admitted_behind_a_prompt_that_fills_the_step() -> None:
     scheduler = make_scheduler(max_num_batched_tokens=8)
     runner = runner_for(scheduler)
-    reading, decoding = make_sequence([3] * 30, greedy(1)), make_sequence([1, 2], greedy(20))
-    for sequence in (reading, decoding):
+    reading, small = make_sequence([3] * 30, greedy(1)), make_sequence([1, 2], greedy(20))
+    for sequence in (reading, small):
         scheduler.add(sequence)
-    for _ in range(4):
+    for _ in range(3):
         one_step(scheduler, runner)
-    reading_again = make_sequence([4] * 30, greedy(1))
-    scheduler.add(reading_again)
+        assert small.state is SequenceState.WAITING
     one_step(scheduler, runner)
-    assert runner.steps[-1].sequences[0].sequence is decoding
+    items = [(item.sequence, item.num_tokens) for item in runner.steps[-1].sequences]
+    assert items == [(reading, 6), (small, 2)]
 
 
 def test_slots_bound_who_runs() -> None:
@@ -68,6 +70,30 @@ def test_slots_bound_who_runs() -> None:
         scheduler.add(make_sequence([1, 2], greedy(4)))
     one_step(scheduler, runner_for(scheduler))
     assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
+
+
+class CountingQueue(FcfsQueue):
+    """Counts how often it is asked for its head."""
+
+    num_asked = 0
+
+    def head(self) -> Sequence | None:
+        self.num_asked += 1
+        return super().head()
+
+
+def test_a_step_does_not_look_through_the_waiting() -> None:
+    config = make_scheduler(max_num_seqs=2).config
+    queue = CountingQueue()
+    scheduler = Scheduler(config, KvManager(64, 4), queue)
+    for _ in range(1000):
+        scheduler.add(make_sequence([1, 2], greedy(4)))
+    runner = runner_for(scheduler)
+    one_step(scheduler, runner)
+    assert queue.num_asked == 2
+    one_step(scheduler, runner)
+    assert queue.num_asked == 2
+    assert scheduler.num_waiting == 998
 
 
 def test_small_prompts_do_not_overtake_a_big_one_that_waits_for_pages() -> None:
@@ -112,17 +138,16 @@ def test_the_sequence_admitted_last_is_preempted_and_waits_in_front() -> None:
     assert new.state is not SequenceState.PREEMPTED
 
 
-def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
+def test_a_victim_is_not_admitted_again_in_the_same_step() -> None:
     scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=3)
     runner = runner_for(scheduler)
     for letter in (1, 2, 3, 4):
         scheduler.add(make_sequence([letter] * 3, greedy(8)))
     while scheduler.has_work:
         before = scheduler.num_preemptions
-        known = {item.sequence for step in runner.steps[-1:] for item in step.sequences}
         one_step(scheduler, runner)
         if scheduler.num_preemptions > before:
-            assert {item.sequence for item in runner.steps[-1].sequences} <= known
+            assert all(item.start > 0 for item in runner.steps[-1].sequences)
     assert scheduler.num_preemptions > 0
 
 
@@ -198,6 +223,14 @@ def test_siblings_do_not_hold_up_others_while_they_wait() -> None:
     scheduler.add(other)
     one_step(scheduler, runner)
     assert other.is_finished
+
+
+def test_siblings_are_admitted_in_the_order_of_their_indices() -> None:
+    scheduler = make_scheduler(max_num_seqs=1)
+    sequences = make_n(4, num_prompt_tokens=5)
+    for sequence in sequences:
+        scheduler.add(sequence)
+    assert list(drain(scheduler)) == sequences
 
 
 def test_without_a_prefix_cache_siblings_start_at_once() -> None:

@@ -1,4 +1,7 @@
-"""The native extension as Python sees it. Implemented in `native/bindings/module.cc`."""
+"""The native extension as Python sees it. Implemented in `native/bindings/module.cc`.
+
+The names of array and tuple types are for annotations: they exist in this stub only.
+"""
 
 from collections.abc import Sequence
 
@@ -8,14 +11,17 @@ import numpy.typing as npt
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 
-# (kind, row_kind, dtype, width, arena_offset, column_bytes, row_stride, object)
-# kind, row_kind and dtype are the numbers of include/octavo/program.h and types.h.
+# One operand: kind, row_kind, dtype, width, arena_offset, column_bytes, row_stride, object, as in
+# `Operand` of include/octavo/program.h; the first three are numbers of `octavo.kernels`' enums.
+# Fields that a kind does not use are ignored: only arena values have places and strides, and of
+# the others only vectors have a width, their length.
 OperandSpec = tuple[
     int, int, int, int, int, int, int, PackedMatrix | F32 | tuple[KvCache, int] | None
 ]
-# (kernel name, row_kind, inputs, outputs, ints, floats)
+# One instruction of KERNELS.md: kernel name, row kind, inputs, outputs, ints, floats.
 InstructionSpec = tuple[
     str, int, Sequence[OperandSpec], Sequence[OperandSpec], Sequence[int], Sequence[float]
 ]
@@ -27,10 +33,13 @@ def row_block(level: str) -> int:
     """Rows that the matrix kernels of `level` hold in registers."""
 
 def activation_row_bytes(width: int) -> int:
-    """Bytes per row (a multiple of 64) of a q8 arena value of `width` columns (a multiple of 32)."""
+    """Bytes per row, a multiple of 64, of a q8 arena value. `width` is a multiple of 32."""
 
 def dequantize(type_name: str, data: U8, count: int) -> F32:
-    """`count` values of a GGUF tensor type ("F32", "F16", "BF16", "Q4_0", ... "Q6_K") as float32."""
+    """`count` values of a GGUF tensor type ("F32", "F16", "BF16", "Q4_0", ... "Q6_K").
+
+    Raises ValueError unless `data` holds exactly so many.
+    """
 
 class ThreadPool:
     """Worker threads that walk a program together. The caller is worker 0."""
@@ -66,17 +75,21 @@ class PackedMatrix:
 
 class KvCache:
     """The pages of all layers. Memory is reserved, and taken from the system when first touched."""
-    def __init__(
-        self, num_pages: int, layers: Sequence[tuple[int, int]], dtype: str
-    ) -> None:
-        """`layers`: (num_kv_heads, head_dim) of each layer. `dtype`: "float32", "float16", "bfloat16"."""
+    def __init__(self, num_pages: int, layers: Sequence[tuple[int, int]], dtype: str) -> None:
+        """`layers` has (num_kv_heads, head_dim) of each. `dtype`: "float32", "float16", "bfloat16".
+
+        Raises ValueError on counts out of range, MemoryError when there is no such address space.
+        """
     @property
     def num_bytes(self) -> int: ...
     def read_page(self, layer: int, page: int) -> F32:
         """[num_kv_heads, 2, head_dim * 16] as float32, for tests."""
 
 class Step:
-    """Binds the stable buffers of `runner/step.py` once. Holds references to them."""
+    """Binds the stable buffers of `runner/step.py` once. Holds references to them.
+
+    Raises TypeError for another dtype, shape or layout: a silent copy would miss later writes.
+    """
     def __init__(
         self,
         token_ids: I32,
@@ -98,9 +111,16 @@ class Program:
         instructions: Sequence[InstructionSpec],
         arena_row_bytes: tuple[int, int, int],
         max_rows: tuple[int, int, int],
-    ) -> None: ...
+    ) -> None:
+        """Keeps the pool and the operands' objects alive. The tuples have an entry per row kind.
+
+        Raises ValueError naming the kernel and what does not fit its signature.
+        """
     def run(self, step: Step, num_tokens: int, num_sequences: int, num_logit_rows: int) -> None:
-        """One step, with the GIL released."""
+        """One step, with the GIL released.
+
+        Raises ValueError when the counts exceed max_rows or what the step's buffers hold.
+        """
     def run_until(
         self, step: Step, num_tokens: int, num_sequences: int, num_logit_rows: int, count: int
     ) -> None:
@@ -110,7 +130,24 @@ class Program:
     ) -> list[float]:
         """One step; seconds of each instruction."""
     def view(self, operand: OperandSpec, num_rows: int) -> F32:
-        """[num_rows, width] view into the arena of an f32 value, valid until the next run."""
+        """[num_rows, width] view into the arena of an f32 value, good until the next run.
 
-class SampleBuffers:
-    """Parameters and results of the sampler, one entry per logit row, as arrays. See native/kernels/sampler.h."""
+        `num_rows` must be the rows of that kind of the step that ran.
+        """
+
+SAMPLE_ROW_FORMAT: str
+"""`struct` format of one `SampleRow` of runtime/sampler.h, fields in that order."""
+
+class Sampler:
+    """Draws and scores tokens. The result for a row depends on the row and its parameters only."""
+    def __init__(self, pool: ThreadPool, level: str, vocab_size: int) -> None: ...
+    def sample(
+        self, logits: F32, rows: bytes, history: I32, edit_ids: I32, edit_values: F32
+    ) -> tuple[I32, I32, F64, I32, F64, int]:
+        """One token per SampleRow in `rows`, with the GIL released. `logits` is [., vocab_size].
+
+        Returns token ids, ranks and log probabilities, each [rows]; the most probable ids and their
+        log probabilities, [rows, largest num_top], -1 and -inf where there is none; and the number
+        of rows that had no logit above -inf, whose token is 0. Ranks and log probabilities are 0
+        where num_top is -1. Raises ValueError when a row points outside the other arrays.
+        """

@@ -8,7 +8,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -22,6 +24,7 @@
 #include "runtime/kv_cache.h"
 #include "runtime/matrix.h"
 #include "runtime/program.h"
+#include "runtime/sampler.h"
 #include "runtime/thread_pool.h"
 
 namespace nb = nanobind;
@@ -34,14 +37,15 @@ using Array = nb::ndarray<const T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
 using NumpyF32 = nb::ndarray<nb::numpy, float>;
 using RowCounts = std::array<int64_t, kNumRowKinds>;
 
-// A float32 array that owns its memory.
-NumpyF32 new_array(std::vector<size_t> shape) {
+// An array that owns its memory.
+template <typename T>
+nb::ndarray<nb::numpy, T> new_array(std::vector<size_t> shape) {
   size_t size = 1;
   for (const size_t n : shape) size *= n;
-  auto data = std::make_unique<float[]>(size);
-  float* values = data.get();
-  nb::capsule owner(data.release(), [](void* p) noexcept { delete[] static_cast<float*>(p); });
-  return NumpyF32(values, shape.size(), shape.data(), owner);
+  auto data = std::make_unique<T[]>(size);
+  T* values = data.get();
+  nb::capsule owner(data.release(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
+  return nb::ndarray<nb::numpy, T>(values, shape.size(), shape.data(), owner);
 }
 
 Level find_level(const std::string& name) {
@@ -73,7 +77,7 @@ NumpyF32 dequantize_array(const std::string& type_name, const Array<uint8_t, 1>&
                           int64_t count) {
   const WeightFormat type = parse_format(type_name);
   check_source(type, static_cast<int64_t>(data.nbytes()), 1, count);
-  NumpyF32 out = new_array({static_cast<size_t>(count)});
+  NumpyF32 out = new_array<float>({static_cast<size_t>(count)});
   const nb::gil_scoped_release release;
   dequantize(type, reinterpret_cast<const std::byte*>(data.data()), count, out.data());
   return out;
@@ -98,7 +102,7 @@ Matrix pack_matrix(ThreadPool& pool, const std::string& source_type, const Array
 
 NumpyF32 unpack_matrix(const Matrix& matrix) {
   const PackedMatrix& m = matrix.packed();
-  NumpyF32 out = new_array({static_cast<size_t>(m.rows), static_cast<size_t>(m.columns)});
+  NumpyF32 out = new_array<float>({static_cast<size_t>(m.rows), static_cast<size_t>(m.columns)});
   const nb::gil_scoped_release release;
   for (int64_t row = 0; row < m.rows; ++row) unpack_row(m, row, out.data() + row * m.columns);
   return out;
@@ -139,7 +143,7 @@ NumpyF32 read_page(const KvCache& cache, int64_t layer_index, int64_t page) {
   }
   const auto heads = static_cast<size_t>(layer.num_kv_heads);
   const auto half = static_cast<size_t>(layer.head_dim) * kPageTokens;
-  NumpyF32 out = new_array({heads, 2, half});
+  NumpyF32 out = new_array<float>({heads, 2, half});
   const WeightFormat format = layer.dtype == DType::kF32   ? WeightFormat::kF32
                               : layer.dtype == DType::kF16 ? WeightFormat::kF16
                                                            : WeightFormat::kBF16;
@@ -332,6 +336,69 @@ class BoundProgram {
   std::unique_ptr<Program> program_;
 };
 
+// ---- Sampling ----
+
+// The native sampler together with the pool it uses.
+class BoundSampler {
+ public:
+  BoundSampler(nb::object pool, const std::string& level, int64_t vocab_size)
+      : pool_(std::move(pool)),
+        sampler_(nb::cast<ThreadPool&>(pool_), find_level(level).row_passes(), vocab_size) {}
+
+  nb::tuple sample(const nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>& logits,
+                   const nb::bytes& packed_rows, const Array<int32_t, 1>& history,
+                   const Array<int32_t, 1>& edit_ids, const Array<float, 1>& edit_values) {
+    check_arrays(logits, packed_rows, edit_ids.size(), edit_values.size());
+    std::vector<SampleRow> rows(packed_rows.size() / sizeof(SampleRow));
+    std::memcpy(rows.data(), packed_rows.c_str(), packed_rows.size());
+    const SampleInput input{logits.data(),
+                            static_cast<int64_t>(logits.shape(0)),
+                            logits.stride(0),
+                            rows.data(),
+                            static_cast<int64_t>(rows.size()),
+                            history.data(),
+                            static_cast<int64_t>(history.size()),
+                            edit_ids.data(),
+                            edit_values.data(),
+                            static_cast<int64_t>(edit_ids.size())};
+    sampler_.check(input);
+    size_t max_top = 0;
+    for (const SampleRow& row : rows) {
+      if (row.num_top > 0) max_top = std::max(max_top, static_cast<size_t>(row.num_top));
+    }
+    auto token_ids = new_array<int32_t>({rows.size()});
+    auto ranks = new_array<int32_t>({rows.size()});
+    auto logprobs = new_array<double>({rows.size()});
+    auto top_ids = new_array<int32_t>({rows.size(), max_top});
+    auto top_logprobs = new_array<double>({rows.size(), max_top});
+    const SampleOutput output{token_ids.data(), ranks.data(),        logprobs.data(),
+                              top_ids.data(),   top_logprobs.data(), static_cast<int64_t>(max_top)};
+    const int64_t num_undefined = run(input, output);
+    return nb::make_tuple(token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined);
+  }
+
+ private:
+  template <typename Logits>
+  void check_arrays(const Logits& logits, const nb::bytes& rows, size_t ids, size_t values) const {
+    if (static_cast<int64_t>(logits.shape(1)) != sampler_.vocab_size() ||
+        (logits.shape(1) > 1 && logits.stride(1) != 1)) {
+      throw std::invalid_argument("logits have " + std::to_string(logits.shape(1)) +
+                                  " columns; contiguous rows of " +
+                                  std::to_string(sampler_.vocab_size()) + " are allowed");
+    }
+    if (rows.size() % sizeof(SampleRow) != 0 || ids != values) {
+      throw std::invalid_argument("sample rows or edits are cut short");
+    }
+  }
+  int64_t run(const SampleInput& input, const SampleOutput& output) {
+    const nb::gil_scoped_release release;
+    return sampler_.run(input, output);
+  }
+
+  nb::object pool_;
+  Sampler sampler_;
+};
+
 // ---- The module ----
 
 void bind_data(nb::module_& m) {
@@ -362,6 +429,12 @@ void bind_program(nb::module_& m) {
       nb::arg("token_sequences").noconvert(), nb::arg("slots").noconvert(),
       nb::arg("query_starts").noconvert(), nb::arg("context_lengths").noconvert(),
       nb::arg("page_tables").noconvert(), nb::arg("logit_rows").noconvert());
+  nb::class_<BoundSampler>(m, "Sampler")
+      .def(nb::init<nb::object, const std::string&, int64_t>(), nb::arg("pool"), nb::arg("level"),
+           nb::arg("vocab_size"))
+      .def("sample", &BoundSampler::sample, nb::arg("logits").noconvert(), nb::arg("rows"),
+           nb::arg("history").noconvert(), nb::arg("edit_ids").noconvert(),
+           nb::arg("edit_values").noconvert());
   nb::class_<BoundProgram>(m, "Program")
       .def(nb::init<nb::object, const std::string&, const nb::sequence&, const RowCounts&,
                     const RowCounts&>(),
@@ -385,6 +458,7 @@ void bind_program(nb::module_& m) {
 
 NB_MODULE(_native, m) {
   m.doc() = "The native core of octavo.";
+  m.attr("SAMPLE_ROW_FORMAT") = kSampleRowFormat;
   m.def("isa_levels", &isa_levels);
   m.def(
       "row_block", [](const std::string& level) { return find_level(level).table().row_block; },

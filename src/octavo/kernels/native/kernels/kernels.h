@@ -3,14 +3,19 @@
 
 #include "octavo/levels.h"
 #include "octavo/program.h"
+#include "octavo/row_passes.h"
 
 // Every kernel of KERNELS.md that exists. Each is
 //   void NAME(const KernelCall& call);
 // in namespace octavo::OCTAVO_LEVEL, defined in some kernels/*.cc. A line here without its function
 // does not link, a function without its line is not found by programs: add both in one commit.
-// clang-format off: one a line, so that additions merge.
+// One a line, so that additions merge.
+// clang-format off
 #define OCTAVO_KERNELS(X) \
   X(quantize) \
+  X(linear) \
+  X(linear_gated) \
+  X(embed) \
   X(add) \
   X(attention) \
   X(gated_activation) \
@@ -33,5 +38,6 @@ OCTAVO_KERNELS(OCTAVO_DECLARE_KERNEL)
 #undef OCTAVO_DECLARE_KERNEL
 
 const KernelTable& kernel_table();
+const RowPasses& row_passes();
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -4,6 +4,7 @@
 #define OCTAVO_DECLARE_LEVEL(level)  \
   namespace octavo::level {          \
   const KernelTable& kernel_table(); \
+  const RowPasses& row_passes();     \
   }
 OCTAVO_DECLARE_LEVEL(scalar)
 #if defined(OCTAVO_X86)
@@ -34,12 +35,13 @@ bool runs_avx512_vnni() { return runs_avx512() && __builtin_cpu_supports("avx512
 }  // namespace
 
 std::vector<Level> available_levels() {
-  std::vector<Level> levels{{"scalar", scalar::kernel_table}};
+  std::vector<Level> levels{{"scalar", scalar::kernel_table, scalar::row_passes}};
 #if defined(OCTAVO_X86)
   __builtin_cpu_init();
-  if (runs_avx2()) levels.push_back({"avx2", avx2::kernel_table});
-  if (runs_avx512()) levels.push_back({"avx512", avx512::kernel_table});
-  if (runs_avx512_vnni()) levels.push_back({"avx512_vnni", avx512_vnni::kernel_table});
+  if (runs_avx2()) levels.push_back({"avx2", avx2::kernel_table, avx2::row_passes});
+  if (runs_avx512()) levels.push_back({"avx512", avx512::kernel_table, avx512::row_passes});
+  if (runs_avx512_vnni())
+    levels.push_back({"avx512_vnni", avx512_vnni::kernel_table, avx512_vnni::row_passes});
 #endif
   return levels;
 }

@@ -61,22 +61,20 @@ int spin_budget(int num_threads) {
   return known && num_threads > CPU_COUNT(&cores) ? 0 : kSpinNanoseconds;
 }
 
-// Rounding to nearest and gradual underflow on every worker, whatever the calling program has set:
-// a row's result must not depend on who computed it.
-class IeeeArithmetic {
- public:
-#if defined(OCTAVO_X86)
-  IeeeArithmetic() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~IeeeArithmetic() { _mm_setcsr(saved_); }
-
- private:
-  const unsigned saved_;
-#else
-  IeeeArithmetic() {}
-#endif
-};
-
 }  // namespace
+
+IeeeArithmetic::IeeeArithmetic() : saved_(0) {
+#if defined(OCTAVO_X86)
+  saved_ = _mm_getcsr();
+  _mm_setcsr(0x1f80);  // the state in which the processor starts
+#endif
+}
+
+IeeeArithmetic::~IeeeArithmetic() {
+#if defined(OCTAVO_X86)
+  _mm_setcsr(saved_);
+#endif
+}
 
 void Barrier::wait() {
   if (num_threads_ == 1) return;
@@ -114,7 +112,7 @@ void ThreadPool::stop() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::run_erased(Function function, void* context) {
+void ThreadPool::run_erased(Function function, const void* context) {
   const std::lock_guard<std::mutex> turn(callers_);
   function_ = function;
   context_ = context;

@@ -26,6 +26,19 @@ class Barrier {
   const int spin_nanoseconds_;
 };
 
+// Rounding to nearest and gradual underflow in this thread while it lives, whatever the calling
+// program has set: a row's result must not depend on who computed it.
+class IeeeArithmetic {
+ public:
+  IeeeArithmetic();
+  ~IeeeArithmetic();
+  IeeeArithmetic(const IeeeArithmetic&) = delete;
+  IeeeArithmetic& operator=(const IeeeArithmetic&) = delete;
+
+ private:
+  unsigned saved_;
+};
+
 class ThreadPool {
  public:
   static constexpr int kMaxThreads = 1024;
@@ -42,13 +55,21 @@ class ThreadPool {
   // Calls job(worker) once on every worker and returns when all have returned. Jobs must not throw.
   // Callers of several threads take turns.
   template <typename Job>
-  void run(Job&& job) {
-    run_erased([](void* context, int worker) { (*static_cast<Job*>(context))(worker); }, &job);
+  void run(const Job& job) {
+    run_erased([](const void* context, int worker) { (*static_cast<const Job*>(context))(worker); },
+               &job);
+  }
+  // Calls job(0) only, in the caller, without waking anyone.
+  template <typename Job>
+  void run_alone(const Job& job) {
+    const std::lock_guard<std::mutex> turn(callers_);
+    const IeeeArithmetic ieee;
+    job(0);
   }
 
  private:
-  using Function = void (*)(void* context, int worker);
-  void run_erased(Function function, void* context);
+  using Function = void (*)(const void* context, int worker);
+  void run_erased(Function function, const void* context);
   void work(int worker);
   void stop();
 
@@ -57,7 +78,7 @@ class ThreadPool {
   Barrier barrier_;
   alignas(64) std::atomic<uint32_t> epoch_{0};  // grows by one for each job
   Function function_ = nullptr;                 // null tells the workers to end
-  void* context_ = nullptr;
+  const void* context_ = nullptr;
   std::mutex callers_;
   std::vector<std::thread> threads_;
 };

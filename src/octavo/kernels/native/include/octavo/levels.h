@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "octavo/program.h"
+#include "octavo/row_passes.h"
 
 namespace octavo {
 
@@ -18,8 +19,9 @@ struct KernelTable {
 };
 
 struct Level {
-  const char* name;             // "scalar", "avx2", "avx512", "avx512_vnni"
+  const char* name;  // "scalar", "avx2", "avx512", "avx512_vnni"
   const KernelTable& (*table)();
+  const RowPasses& (*row_passes)();
 };
 
 // Levels that this build holds and this processor runs, slowest first.

@@ -1,0 +1,203 @@
+// Adjusting logits by penalties and biases, drawing or scoring, and log probabilities.
+#include "runtime/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/philox.h"
+
+namespace octavo {
+
+namespace {
+
+// Below this many logits, waking the other workers takes longer than doing their share.
+constexpr int64_t kMinSharedLogits = int64_t{1} << 18;
+
+[[noreturn]] void refuse(const std::string& message) { throw std::invalid_argument(message); }
+
+void check_range(const char* what, int64_t begin, int64_t end, int64_t size) {
+  if (begin >= 0 && begin <= end && end <= size) return;
+  refuse(std::string(what) + " [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
+         std::to_string(size));
+}
+
+void check_ids(const char* what, const int32_t* ids, int64_t count, int64_t vocab_size) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (ids[i] >= 0 && ids[i] < vocab_size) continue;
+    refuse(std::string(what) + " holds token " + std::to_string(ids[i]) + " of a vocabulary of " +
+           std::to_string(vocab_size));
+  }
+}
+
+bool has_penalties(const SampleRow& row) {
+  return row.repetition_penalty != 1 || row.presence_penalty != 0 || row.frequency_penalty != 0;
+}
+
+}  // namespace
+
+// The memory of one worker.
+struct Sampler::Worker {
+  Worker(const RowPasses& passes, int64_t vocab_size)
+      : draw(passes, vocab_size), raw(passes, vocab_size) {
+    const auto size = static_cast<size_t>(vocab_size);
+    adjusted.resize(size);
+    occurrences.resize(size);
+    block_sums.resize(static_cast<size_t>(num_logit_blocks(vocab_size)));
+  }
+
+  void sample(const SampleInput& input, const SampleOutput& output, int64_t index);
+
+  std::atomic<int64_t>* num_undefined = nullptr;
+
+ private:
+  int32_t choose(const SampleInput& input, const SampleRow& row, const float* logits);
+  const float* adjust(const SampleInput& input, const SampleRow& row, const float* logits);
+  void repeat_penalty(const SampleInput& input, const SampleRow& row);
+  void output_penalties(const SampleInput& input, const SampleRow& row);
+  void report(const SampleOutput& output, int64_t index, const SampleRow& row, int32_t token);
+
+  TokenDraw draw;
+  LogitRow raw;
+  std::vector<float> adjusted;
+  std::vector<int32_t> occurrences;  // zero between rows
+  std::vector<double> block_sums;
+};
+
+void Sampler::Worker::sample(const SampleInput& input, const SampleOutput& output, int64_t index) {
+  const SampleRow& row = input.rows[index];
+  const float* logits = input.logits + row.logit_row * input.row_stride;
+  const int32_t token = row.target >= 0 ? row.target : choose(input, row, logits);
+  output.token_ids[index] = token;
+  output.ranks[index] = 0;
+  output.logprobs[index] = 0;
+  if (row.num_top < 0) return;
+  raw.set(logits);
+  report(output, index, row, token);
+}
+
+int32_t Sampler::Worker::choose(const SampleInput& input, const SampleRow& row,
+                                const float* logits) {
+  const int32_t token = draw.choose(
+      adjust(input, row, logits),
+      {row.temperature, row.top_k, row.top_p, row.min_p, uniform_draw(row.seed, row.position)});
+  if (draw.max() == -INFINITY) num_undefined->fetch_add(1, std::memory_order_relaxed);
+  return token;
+}
+
+const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& row,
+                                     const float* logits) {
+  const bool penalised = has_penalties(row) && row.history_begin < row.history_end;
+  if (!penalised && row.edits_begin == row.edits_end) return logits;
+  std::copy_n(logits, adjusted.size(), adjusted.begin());
+  for (int32_t i = row.edits_begin; i < row.edits_end; ++i) {
+    adjusted[static_cast<size_t>(input.edit_ids[i])] += input.edit_values[i];
+  }
+  if (penalised) {
+    repeat_penalty(input, row);
+    output_penalties(input, row);
+  }
+  return adjusted.data();
+}
+
+// Keskar et al., "CTRL", 2019, in the form that Hugging Face gave it: once per token of the
+// history, towards less probable whatever the sign.
+void Sampler::Worker::repeat_penalty(const SampleInput& input, const SampleRow& row) {
+  if (row.repetition_penalty == 1) return;
+  for (int32_t i = row.history_begin; i < row.history_end; ++i) {
+    const auto id = static_cast<size_t>(input.history[i]);
+    if (occurrences[id]++ > 0) continue;
+    float& logit = adjusted[id];
+    logit = logit > 0 ? logit / row.repetition_penalty : logit * row.repetition_penalty;
+  }
+  for (int32_t i = row.history_begin; i < row.history_end; ++i) {
+    occurrences[static_cast<size_t>(input.history[i])] = 0;
+  }
+}
+
+// As OpenAI defines them, over the answer only.
+void Sampler::Worker::output_penalties(const SampleInput& input, const SampleRow& row) {
+  if (row.presence_penalty == 0 && row.frequency_penalty == 0) return;
+  for (int32_t i = row.output_begin; i < row.history_end; ++i) {
+    ++occurrences[static_cast<size_t>(input.history[i])];
+  }
+  for (int32_t i = row.output_begin; i < row.history_end; ++i) {
+    const auto id = static_cast<size_t>(input.history[i]);
+    if (occurrences[id] == 0) continue;
+    adjusted[id] -= row.frequency_penalty * static_cast<float>(occurrences[id]);
+    adjusted[id] -= row.presence_penalty;
+    occurrences[id] = 0;
+  }
+}
+
+void Sampler::Worker::report(const SampleOutput& output, int64_t index, const SampleRow& row,
+                             int32_t token) {
+  const double top = raw.max();
+  const bool finite = std::isfinite(top);
+  const double log_sum = finite ? std::log(raw.sum_blocks(kLogMinWeight, block_sums)) : 0;
+  const auto logprob = [&](float logit) {
+    if (finite && logit == logit) return static_cast<double>(logit) - top - log_sum;
+    return logit == INFINITY ? 0.0 : -static_cast<double>(INFINITY);
+  };
+  output.logprobs[index] = logprob(raw.logits()[token]);
+  output.ranks[index] =
+      static_cast<int32_t>(raw.passes().count_before(raw.logits(), raw.size(), token)) + 1;
+  int32_t* ids = output.top_ids + index * output.max_top;
+  double* logprobs = output.top_logprobs + index * output.max_top;
+  std::fill_n(ids, output.max_top, -1);
+  std::fill_n(logprobs, output.max_top, -static_cast<double>(INFINITY));
+  if (row.num_top == 0) return;
+  for (const TokenValue& best : raw.largest(row.num_top)) {
+    *ids++ = best.id;
+    *logprobs++ = logprob(best.logit);
+  }
+}
+
+Sampler::Sampler(ThreadPool& pool, const RowPasses& passes, int64_t vocab_size)
+    : vocab_size_(vocab_size), pool_(pool) {
+  if (vocab_size < 1 || vocab_size > INT32_MAX) {
+    refuse("vocab_size is " + std::to_string(vocab_size) + "; 1 to 2147483647 are allowed");
+  }
+  for (int i = 0; i < pool.num_threads(); ++i) {
+    workers_.push_back(std::make_unique<Worker>(passes, vocab_size));
+  }
+}
+
+Sampler::~Sampler() = default;
+
+void Sampler::check(const SampleInput& input) const {
+  check_ids("history", input.history, input.history_size, vocab_size_);
+  check_ids("edit_ids", input.edit_ids, input.num_edits, vocab_size_);
+  for (int64_t i = 0; i < input.num_rows; ++i) {
+    const SampleRow& row = input.rows[i];
+    check_range("logit row", row.logit_row, int64_t{row.logit_row} + 1, input.num_logit_rows);
+    check_range("prompt", row.history_begin, row.output_begin, input.history_size);
+    check_range("answer", row.output_begin, row.history_end, input.history_size);
+    check_range("edits", row.edits_begin, row.edits_end, input.num_edits);
+    if (row.target >= vocab_size_) check_ids("target", &row.target, 1, vocab_size_);
+    // Written so that NaN is refused.
+    if (!(row.temperature >= 0 && row.top_p > 0 && row.min_p >= 0 && row.repetition_penalty > 0)) {
+      refuse("temperature and min_p are at least 0, top_p and repetition_penalty above 0");
+    }
+  }
+}
+
+int64_t Sampler::run(const SampleInput& input, const SampleOutput& output) {
+  std::atomic<int64_t> next{0}, num_undefined{0};
+  const auto job = [&](int index) {
+    Worker& worker = *workers_[static_cast<size_t>(index)];
+    worker.num_undefined = &num_undefined;
+    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < input.num_rows;) {
+      worker.sample(input, output, i);
+    }
+  };
+  if (input.num_rows * vocab_size_ < kMinSharedLogits || input.num_rows == 1) {
+    pool_.run_alone(job);
+  } else {
+    pool_.run(job);
+  }
+  return num_undefined.load();
+}
+
+}  // namespace octavo

@@ -187,14 +187,20 @@ def test_prompt_logprobs_bypass_the_cache() -> None:
     assert (asking.num_cached_tokens, plain.num_cached_tokens) == (0, 8)
 
 
-def test_cached_tokens_are_those_of_the_first_admission() -> None:
+def test_what_a_victim_finds_of_its_own_is_no_cache_hit() -> None:
     scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=2)
-    old, new = make_sequence([1] * 4, greedy(8)), make_sequence([2] * 4, greedy(4))
+    runner = runner_for(scheduler)
+    old, new = make_sequence([1] * 4, greedy(4)), make_sequence([2] * 4, greedy(8))
     scheduler.add(old)
     scheduler.add(new)
-    drain(scheduler)
-    assert new.num_preemptions > 0
+    while new.num_preemptions == 0:
+        one_step(scheduler, runner)
+    while new.state is SequenceState.PREEMPTED:
+        one_step(scheduler, runner)
+    assert runner.steps[-1].sequences[-1].start == 4
     assert new.num_cached_tokens == 0
+    stats = scheduler.kv.stats()
+    assert (stats.prefix_queries, stats.prefix_hits) == (8, 0)
 
 
 def test_siblings_wait_for_sequence_0_and_share_its_full_pages() -> None:

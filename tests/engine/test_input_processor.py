@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,7 +12,8 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.input_processor import InputProcessor
 from octavo.errors import InvalidRequest, PromptTooLong, RequestError
-from octavo.tokenization import Tokenizer
+from octavo.tokenization import ChatTemplate, Tokenizer
+from octavo.weights.gguf import GGUFFile
 from tests.fakes import BOS, ByteTokenizer
 
 CONTEXT = 32
@@ -152,6 +154,14 @@ def test_stop_strings_without_detokenisation_are_refused() -> None:
     assert (type(error), error.param) == (InvalidRequest, "stop")
 
 
+@pytest.mark.parametrize(("num_rows", "num_ids"), [(VOCAB - 1, VOCAB - 1), (VOCAB + 9, VOCAB)])
+def test_an_id_needs_both_a_row_and_a_spelling(num_rows: int, num_ids: int) -> None:
+    tokenizer = cast(Tokenizer, ByteTokenizer())
+    front = InputProcessor(tokenizer, None, vocab_size=num_rows, max_model_len=CONTEXT)
+    front.completion([num_ids - 1], SamplingParams())
+    assert refusal(lambda: front.completion([num_ids], SamplingParams())).param == "prompt"
+
+
 def test_the_salt_reaches_the_request() -> None:
     assert processor().completion("a", SamplingParams(), cache_salt="t").cache_salt == "t"
 
@@ -159,3 +169,46 @@ def test_the_salt_reaches_the_request() -> None:
 def test_a_model_without_a_template_cannot_chat() -> None:
     error = refusal(lambda: processor().chat([{"role": "user", "content": "a"}], SamplingParams()))
     assert error.message == "this model has no chat template"
+
+
+@pytest.fixture(scope="module")
+def chatty(smollm2_path: Path) -> InputProcessor:
+    """The input side of a real model with a chat template."""
+    with GGUFFile.open(smollm2_path) as file:
+        tokenizer = Tokenizer.from_gguf(file.metadata)
+        template = ChatTemplate.from_gguf(file.metadata)
+    return InputProcessor(
+        tokenizer, template, vocab_size=tokenizer.vocab_size, max_model_len=CONTEXT * 4
+    )
+
+
+@pytest.mark.real_model
+def test_messages_become_ids_and_the_rest_of_the_context_is_for_the_answer(
+    chatty: InputProcessor,
+) -> None:
+    messages = [{"role": "user", "content": "What is the capital of France?"}]
+    request = chatty.chat(messages, SamplingParams(max_tokens=None))
+    ids = request.prompt_token_ids
+    shown = chatty.tokenizer.decode(ids, skip_special_tokens=False)
+    assert shown.endswith("capital of France?<|im_end|>\n<|im_start|>assistant\n")
+    assert request.sampling_params.max_tokens == CONTEXT * 4 - len(ids)
+
+
+@pytest.mark.real_model
+@pytest.mark.parametrize("num_words", [200, 200_000])
+def test_messages_that_do_not_fit_are_refused(chatty: InputProcessor, num_words: int) -> None:
+    messages = [{"role": "user", "content": "word " * num_words}]
+    error = refusal(lambda: chatty.chat(messages, SamplingParams(max_tokens=None)))
+    assert (type(error), error.param) == (PromptTooLong, "messages")
+
+
+@pytest.mark.real_model
+def test_no_messages_are_refused(chatty: InputProcessor) -> None:
+    error = refusal(lambda: chatty.chat([], SamplingParams()))
+    assert (type(error), error.param) == (InvalidRequest, "messages")
+
+
+@pytest.mark.real_model
+def test_half_a_surrogate_pair_in_a_message_is_refused(chatty: InputProcessor) -> None:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "a\ud800"}]}]
+    assert refusal(lambda: chatty.chat(messages, SamplingParams())).param == "messages"

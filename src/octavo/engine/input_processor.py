@@ -26,7 +26,8 @@ CHEAP_BYTES_PER_TOKEN = 16
 
 class InputProcessor:
     """`vocab_size` is the number of rows of the model's embedding, `max_model_len` the tokens that
-    prompt and answer may have together. Holds no state: may be used by many threads."""
+    prompt and answer may have together. May be used by many threads. Ids are allowed that have
+    both a row and a spelling; either side may be padded."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class InputProcessor:
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
-        self.vocab_size = vocab_size
+        self.vocab_size = min(vocab_size, tokenizer.vocab_size)
         self.max_model_len = max_model_len
 
     def completion(

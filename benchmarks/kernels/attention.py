@@ -68,9 +68,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="float16")
     parser.add_argument("--budget", type=float, default=0.2, help="seconds per case")
     options = parser.parse_args()
-    print(
-        f"{'model':14} {'case':>14} {'level':12} {'threads':>7} {'us':>9} {'GFLOP/s':>8} {'GB/s':>6}"
-    )
+    print("model                    case level        threads        us  GFLOP/s   GB/s")
     for name, (heads, kv_heads, head_dim) in SHAPES.items():
         shape = Shape(heads, kv_heads, head_dim, dtype=options.dtype)
         contexts = {n: Contexts(shape, [n]) for n in {*PREFILL_TOKENS, *DECODE_CONTEXTS}}

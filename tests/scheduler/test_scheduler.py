@@ -48,18 +48,18 @@ def test_decodes_come_first_and_a_long_prompt_gets_the_rest() -> None:
     assert items == [(decoding, 1), (reading, 7)]
 
 
-def test_a_decode_that_was_admitted_later_still_comes_before_a_prompt() -> None:
+def test_nobody_is_admitted_behind_a_prompt_that_fills_the_step() -> None:
     scheduler = make_scheduler(max_num_batched_tokens=8)
     runner = runner_for(scheduler)
-    reading, decoding = make_sequence([3] * 30, greedy(1)), make_sequence([1, 2], greedy(20))
-    for sequence in (reading, decoding):
+    reading, small = make_sequence([3] * 30, greedy(1)), make_sequence([1, 2], greedy(20))
+    for sequence in (reading, small):
         scheduler.add(sequence)
-    for _ in range(4):
+    for _ in range(3):
         one_step(scheduler, runner)
-    reading_again = make_sequence([4] * 30, greedy(1))
-    scheduler.add(reading_again)
+        assert small.state is SequenceState.WAITING
     one_step(scheduler, runner)
-    assert runner.steps[-1].sequences[0].sequence is decoding
+    items = [(item.sequence, item.num_tokens) for item in runner.steps[-1].sequences]
+    assert items == [(reading, 6), (small, 2)]
 
 
 def test_slots_bound_who_runs() -> None:
@@ -112,17 +112,16 @@ def test_the_sequence_admitted_last_is_preempted_and_waits_in_front() -> None:
     assert new.state is not SequenceState.PREEMPTED
 
 
-def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
+def test_a_victim_is_not_admitted_again_in_the_same_step() -> None:
     scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=3)
     runner = runner_for(scheduler)
     for letter in (1, 2, 3, 4):
         scheduler.add(make_sequence([letter] * 3, greedy(8)))
     while scheduler.has_work:
         before = scheduler.num_preemptions
-        known = {item.sequence for step in runner.steps[-1:] for item in step.sequences}
         one_step(scheduler, runner)
         if scheduler.num_preemptions > before:
-            assert {item.sequence for item in runner.steps[-1].sequences} <= known
+            assert all(item.start > 0 for item in runner.steps[-1].sequences)
     assert scheduler.num_preemptions > 0
 
 
@@ -198,6 +197,14 @@ def test_siblings_do_not_hold_up_others_while_they_wait() -> None:
     scheduler.add(other)
     one_step(scheduler, runner)
     assert other.is_finished
+
+
+def test_siblings_are_admitted_in_the_order_of_their_indices() -> None:
+    scheduler = make_scheduler(max_num_seqs=1)
+    sequences = make_n(4, num_prompt_tokens=5)
+    for sequence in sequences:
+        scheduler.add(sequence)
+    assert list(drain(scheduler)) == sequences
 
 
 def test_without_a_prefix_cache_siblings_start_at_once() -> None:

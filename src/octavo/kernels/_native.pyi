@@ -1,4 +1,7 @@
-"""The native extension as Python sees it. Implemented in `native/bindings/module.cc`."""
+"""The native extension as Python sees it. Implemented in `native/bindings/module.cc`.
+
+The names of array and tuple types are for annotations: they exist in this stub only.
+"""
 
 from collections.abc import Sequence
 
@@ -11,9 +14,10 @@ I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 
-# One operand: kind, row_kind, dtype, width, arena_offset, column_bytes, row_stride and object, as in
+# One operand: kind, row_kind, dtype, width, arena_offset, column_bytes, row_stride, object, as in
 # `Operand` of include/octavo/program.h; the first three are numbers of `octavo.kernels`' enums.
-# The four places after dtype mean something for arena values, and width for vectors (its length).
+# Fields that a kind does not use are ignored: only arena values have places and strides, and of
+# the others only vectors have a width, their length.
 OperandSpec = tuple[
     int, int, int, int, int, int, int, PackedMatrix | F32 | tuple[KvCache, int] | None
 ]
@@ -113,7 +117,10 @@ class Program:
         Raises ValueError naming the kernel and what does not fit its signature.
         """
     def run(self, step: Step, num_tokens: int, num_sequences: int, num_logit_rows: int) -> None:
-        """One step, with the GIL released. Raises ValueError above max_rows or the step's buffers."""
+        """One step, with the GIL released.
+
+        Raises ValueError when the counts exceed max_rows or what the step's buffers hold.
+        """
     def run_until(
         self, step: Step, num_tokens: int, num_sequences: int, num_logit_rows: int, count: int
     ) -> None:

@@ -6,12 +6,15 @@ There is no prefill and no decode phase: a sequence has tokens *computed* and to
 step hands out a budget of tokens until the two meet. A decoding sequence wants one token; a prompt,
 or a preempted sequence that starts over, wants many and gets them in chunks.
 
+Running sequences come in the order of their admission. A prompt that does not fit into the rest of
+the budget takes all of it, so that nobody is admitted after it until it is read: decoding sequences
+always stand before the one that still reads.
+
 Pages: a sequence gets pages for all its tokens when it is admitted, so only decoding can run out of
 pages. Then the sequence that was admitted last gives its pages back and waits, first in line, to be
 computed again. The one admitted first is never asked to; it always fits alone (see
 `max_sequence_tokens`), so there is always progress. To keep a newcomer from being sent back at
-once, admission leaves one free page for each running sequence to grow into, and nobody is admitted
-in a step that preempted.
+once, admission leaves one free page for each running sequence to grow into.
 """
 
 from __future__ import annotations
@@ -113,10 +116,8 @@ class Scheduler:
     def schedule(self) -> ScheduledStep:
         """The next step. Counts nothing as computed: `apply` does, when the step has run."""
         plan = StepPlan(self.config.max_num_batched_tokens, self.config.max_logit_rows)
-        num_preemptions = self.num_preemptions
         self._schedule_running(plan)
-        if self.num_preemptions == num_preemptions:
-            self._admit_waiting(plan)
+        self._admit_waiting(plan)
         return plan.step
 
     def apply(self, step: ScheduledStep, result: StepResult) -> list[SequenceUpdate]:
@@ -142,8 +143,8 @@ class Scheduler:
         self._release_followers(sequence)
 
     def _schedule_running(self, plan: StepPlan) -> None:
-        """Decodes first, then prompts, each in order of admission (`sorted` is stable)."""
-        for sequence in sorted(self._running, key=_reads_prompt):
+        """Decodes, and then the prompt that is still read, if any."""
+        for sequence in list(self._running):
             if plan.is_full:
                 break
             if sequence.state is SequenceState.RUNNING and self._make_room(sequence):
@@ -152,8 +153,7 @@ class Scheduler:
     def _make_room(self, sequence: Sequence) -> bool:
         """Give it pages for all its tokens; false if that cost it its own place.
 
-        Only decodes grow, and they come in order of admission, so a victim, which is admitted
-        later than all that stay, cannot be in the plan already.
+        A victim was admitted after all that stay, so it cannot be in the plan already.
         """
         while not self.kv.grow(sequence, sequence.num_tokens):
             victim = next(reversed(self._running))
@@ -212,7 +212,3 @@ class Scheduler:
             return
         for sequence in reversed(self._followers.pop(leader.request.request_id, [])):
             self._queue.push_front(sequence)
-
-
-def _reads_prompt(sequence: Sequence) -> bool:
-    return num_wanted_tokens(sequence) > 1

@@ -132,12 +132,12 @@ inline void score_piece(const PieceWork<T>& work) {
 }
 
 // Scores of one query become exponentials of their distance to the maximum; what it does not see
-// becomes 0, whatever was in those slots. Sets max and sum.
-inline void softmax_row(float* scores, Span visible, const AttentionRule& rule, float& max_score,
-                        float& sum) {
-  const Span pages = pages_of(visible);
+// becomes 0, whatever was in those slots, in all of `pages`. Sets max and sum.
+inline void softmax_row(float* scores, Span pages, Span visible, const AttentionRule& rule,
+                        float& max_score, float& sum) {
+  const Span own = pages_of(visible);
   F32x16 greatest = splat(kNoScore);
-  for (int page = pages.begin; page < pages.end; ++page) {
+  for (int page = own.begin; page < own.end; ++page) {
     const int first = page * kPageTokens;
     F32x16 s = load(scores + first) * splat(rule.scale);
     if (rule.cap != 0.0f) s = splat(rule.cap) * tanh(s / splat(rule.cap));
@@ -148,12 +148,15 @@ inline void softmax_row(float* scores, Span visible, const AttentionRule& rule, 
   }
   max_score = reduce_max(greatest);
   F32x16 sums = zero_f32();
-  for (int page = pages.begin; page < pages.end; ++page) {
+  for (int page = own.begin; page < own.end; ++page) {
     const F32x16 e = exp(load(scores + page * kPageTokens) - splat(max_score));
     store(scores + page * kPageTokens, e);
     sums = sums + e;
   }
   sum = reduce_sum(sums);
+  for (int page = pages.begin; page < pages.end; ++page) {
+    if (page < own.begin || page >= own.end) store(scores + page * kPageTokens, zero_f32());
+  }
 }
 
 // out[n][16 C columns] += sum over the tokens, in order, of weights[n][token] * values[token].
@@ -197,28 +200,53 @@ inline void add_values(const PieceWork<T>& work, int query, Span tokens, float* 
   }
 }
 
-// N queries, over the pages that all of them see from end to end together, and over the others each
-// by itself and token by token: a value that a query does not see is never multiplied, even by 0,
-// for it may be NaN.
+// Whether none of these tokens' values is infinite or NaN.
+template <class T>
+inline bool all_finite(const PieceWork<T>& work, Span tokens) {
+  F32x16 zeros = zero_f32();
+  for (int token = tokens.begin; token < tokens.end; ++token) {
+    const T* line = work.values[token / kPageTokens] + token % kPageTokens * work.head_dim;
+    for (int d = 0; d < work.head_dim; d += kLanes) {
+      zeros = fma(load_line(line + d), zero_f32(), zeros);
+    }
+  }
+  return reduce_sum(zeros) == 0.0f;
+}
+
+// Tokens that some of N queries see, and those that all of them see.
+struct Sight {
+  Span some;
+  Span all;
+};
+template <int N>
+inline Sight sight_of(const Span* visible) {
+  Sight sight = {{kAttentionPiece, 0}, {0, kAttentionPiece}};
+  for (int n = 0; n < N; ++n) {
+    sight.all = intersect(sight.all, visible[n]);
+    if (visible[n].empty()) continue;
+    sight.some = {min_int(sight.some.begin, visible[n].begin),
+                  max_int(sight.some.end, visible[n].end)};
+  }
+  if (sight.all.empty()) sight.all = {sight.some.end, sight.some.end};
+  return sight;
+}
+
+// All queries go together over the tokens that any of them sees: a weight of 0 adds nothing, unless
+// the value is infinite or NaN. Then each query goes by itself over what it sees. Both give the
+// same bits, and slots that nobody sees are not read.
 template <class T, int N>
 void attend_piece(const PieceWork<T>& work, const AttentionRule& rule, Partial& out) {
   score_piece<T, N>(work);
-  Span common = {0, kAttentionPiece};
   for (int n = 0; n < N; ++n) {
-    common = intersect(common, work.visible[n]);
-    if (work.visible[n].empty()) continue;
-    softmax_row(work.scores + n * kScoreStride, work.visible[n], rule, out.max[n], out.sum[n]);
+    softmax_row(work.scores + n * kScoreStride, work.pages, work.visible[n], rule, out.max[n],
+                out.sum[n]);
   }
-  common.begin = (common.begin + kPageTokens - 1) / kPageTokens * kPageTokens;
-  common.end = max_int(common.begin, common.end / kPageTokens * kPageTokens);
-  for (int n = 0; n < N; ++n) {
-    const Span before = {work.visible[n].begin, min_int(work.visible[n].end, common.begin)};
-    add_values<T, 1>(work, n, before, out.values());
-  }
-  add_values<T, N>(work, 0, common, out.values());
-  for (int n = 0; n < N; ++n) {
-    const Span after = {max_int(work.visible[n].begin, common.end), work.visible[n].end};
-    add_values<T, 1>(work, n, after, out.values());
+  const Sight sight = sight_of<N>(work.visible);
+  if (all_finite(work, {sight.some.begin, sight.all.begin}) &&
+      all_finite(work, {sight.all.end, sight.some.end})) {
+    add_values<T, N>(work, 0, sight.some, out.values());
+  } else {
+    for (int n = 0; n < N; ++n) add_values<T, 1>(work, n, work.visible[n], out.values());
   }
 }
 

@@ -1,0 +1,226 @@
+"""From a step's logits to its results: what each sequence asks for, as flat rows for native code.
+
+Knows sequences and their parameters; the arithmetic is in `kernels/native/runtime/sampler.h`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from octavo.core.outputs import TokenLogprobs
+from octavo.core.sampling_params import SamplingParams
+from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult
+from octavo.core.sequence import Sequence
+from octavo.kernels import _native as native
+
+_ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
+_SEED_MASK = 2**64 - 1
+_DRAW = -1
+_NO_LOGPROBS = -1
+_BAN = float("-inf")
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The arrays of one native call, under construction. Ranges index `histories` and `edit_*`."""
+
+    rows: list[bytes] = field(default_factory=list)
+    histories: list[native.I32] = field(default_factory=list)
+    num_history_tokens: int = 0
+    edit_ids: list[int] = field(default_factory=list)
+    edit_values: list[float] = field(default_factory=list)
+
+    def add_history(self, tokens: native.I32, num_prompt_tokens: int) -> tuple[int, int, int]:
+        begin = self.num_history_tokens
+        self.histories.append(tokens)
+        self.num_history_tokens += len(tokens)
+        return begin, begin + num_prompt_tokens, self.num_history_tokens
+
+    def add_edits(self, ids: Iterable[int], values: Iterable[float]) -> None:
+        self.edit_ids.extend(ids)
+        self.edit_values.extend(values)
+
+    def history(self) -> native.I32:
+        return np.concatenate(self.histories) if self.histories else np.empty(0, np.int32)
+
+
+@dataclass(slots=True)
+class _History:
+    """A sequence's tokens as an array that grows with it."""
+
+    sequence: Sequence
+    buffer: native.I32
+    num_tokens: int = 0
+
+    def tokens(self) -> native.I32:
+        ids = self.sequence.token_ids
+        if len(ids) > len(self.buffer):
+            self.buffer = np.resize(self.buffer, 2 * len(ids))
+        self.buffer[self.num_tokens : len(ids)] = ids[self.num_tokens :]
+        self.num_tokens = len(ids)
+        return self.buffer[: self.num_tokens]
+
+
+class Sampler:
+    """Chooses the next tokens. A row's token depends on its logits, its sequence's parameters,
+    seed and tokens, and on nothing else: not on the batch, the threads or the instruction set.
+
+    Draws use the number Philox4x32-10 gives for (seed, position). Filters come in vLLM's order:
+    logit bias, penalties, temperature, min_p, top_k, top_p.
+    """
+
+    def __init__(self, vocab_size: int, pool: native.ThreadPool, level: str | None = None) -> None:
+        self.vocab_size = vocab_size
+        self.num_undefined_rows = 0
+        """Rows so far that had no logit above -inf (all NaN, or all banned). They got token 0."""
+        self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
+        self._histories: dict[tuple[str, int], _History] = {}
+
+    def sample(
+        self, logits: native.F32, step: ScheduledStep, stop_token_ids: frozenset[int]
+    ) -> list[SequenceResult]:
+        """One result per scheduled sequence.
+
+        `logits` float32 [rows, vocab_size]; for each sequence in order: all its rows when it wants
+        prompt log probabilities, else its last row when it samples, else none. `stop_token_ids`
+        are the model's own, kept out of answers shorter than min_tokens.
+        """
+        batch = _Batch()
+        histories: dict[tuple[str, int], _History] = {}
+        row = 0
+        for scheduled in step.sequences:
+            if scheduled.wants_prompt_logprobs:
+                self._add_scores(batch, scheduled, row)
+                row += scheduled.num_tokens
+            elif scheduled.samples:
+                row += 1
+            if scheduled.samples:
+                self._add_draw(batch, scheduled.sequence, row - 1, stop_token_ids, histories)
+        self._histories = histories
+        return self._run(logits, batch, step)
+
+    def _add_scores(self, batch: _Batch, scheduled: ScheduledSequence, first_row: int) -> None:
+        num_top = scheduled.sequence.params.prompt_logprobs or 0
+        for i, target in enumerate(_scored_tokens(scheduled)):
+            batch.rows.append(
+                _ROW.pack(0, 0, 1, 0, 0, 1, 0, 0, first_row + i, target, 0, num_top, *(0,) * 5)
+            )
+
+    def _add_draw(
+        self,
+        batch: _Batch,
+        sequence: Sequence,
+        row: int,
+        stop_token_ids: frozenset[int],
+        histories: dict[tuple[str, int], _History],
+    ) -> None:
+        params = sequence.params
+        history = (0, 0, 0)
+        if _has_penalties(params):
+            kept = histories[sequence.key] = self._history(sequence)
+            history = batch.add_history(kept.tokens(), sequence.num_prompt_tokens)
+        edits_begin = len(batch.edit_ids)
+        if params.logit_bias:
+            batch.add_edits(params.logit_bias.keys(), params.logit_bias.values())
+        if params.min_tokens > sequence.num_output_tokens:
+            bans = stop_token_ids.union(params.stop_token_ids or ())
+            known = [token for token in bans if token < self.vocab_size]
+            batch.add_edits(known, [_BAN] * len(known))
+        batch.rows.append(
+            _ROW.pack(
+                sequence.seed & _SEED_MASK,
+                len(sequence.token_ids),
+                params.top_p,
+                params.min_p,
+                0.0 if params.is_greedy else params.temperature,
+                params.repetition_penalty,
+                params.presence_penalty,
+                params.frequency_penalty,
+                row,
+                _DRAW,
+                params.top_k,
+                _NO_LOGPROBS if params.logprobs is None else params.logprobs,
+                *history,
+                edits_begin,
+                len(batch.edit_ids),
+            )
+        )
+
+    def _history(self, sequence: Sequence) -> _History:
+        """The array of the last step when this sequence was in it, else a new one."""
+        known = self._histories.get(sequence.key)
+        if known is not None and known.sequence is sequence:
+            return known
+        return _History(sequence, np.empty(0, np.int32))
+
+    def _run(self, logits: native.F32, batch: _Batch, step: ScheduledStep) -> list[SequenceResult]:
+        token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined = self._native.sample(
+            logits,
+            b"".join(batch.rows),
+            batch.history(),
+            np.array(batch.edit_ids, np.int32),
+            np.array(batch.edit_values, np.float32),
+        )
+        self.num_undefined_rows += num_undefined
+        entries = _Entries(
+            token_ids.tolist(), ranks.tolist(), logprobs.tolist(), top_ids, top_logprobs
+        )
+        rows = iter(range(len(batch.rows)))
+        return [_result(scheduled, entries, rows) for scheduled in step.sequences]
+
+
+@dataclass(slots=True)
+class _Entries:
+    """What native code returned, one entry per row."""
+
+    token_ids: list[int]
+    ranks: list[int]
+    logprobs: list[float]
+    top_ids: native.I32
+    top_logprobs: native.F64
+
+    def logprobs_of(self, row: int, num_top: int) -> TokenLogprobs:
+        top = self.top_ids[row, :num_top]
+        count = int(np.count_nonzero(top >= 0))
+        return TokenLogprobs(
+            token_id=self.token_ids[row],
+            logprob=self.logprobs[row],
+            rank=self.ranks[row],
+            top_token_ids=top[:count].tolist(),
+            top_logprobs=self.top_logprobs[row, :count].tolist(),
+        )
+
+
+def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]) -> SequenceResult:
+    params = scheduled.sequence.params
+    result = SequenceResult()
+    if scheduled.wants_prompt_logprobs:
+        num_top = params.prompt_logprobs or 0
+        result.prompt_logprobs = [
+            entries.logprobs_of(next(rows), num_top) for _ in _scored_tokens(scheduled)
+        ]
+    if scheduled.samples:
+        row = next(rows)
+        result.token_id = entries.token_ids[row]
+        if params.logprobs is not None:
+            result.logprobs = entries.logprobs_of(row, params.logprobs)
+    return result
+
+
+def _scored_tokens(scheduled: ScheduledSequence) -> list[int]:
+    """The prompt tokens that follow the computed ones: row i foretells the i-th of these."""
+    sequence, first = scheduled.sequence, scheduled.start + 1
+    end = min(first + scheduled.num_tokens, sequence.num_prompt_tokens)
+    return sequence.token_ids[first:end]
+
+
+def _has_penalties(params: SamplingParams) -> bool:
+    return (
+        params.repetition_penalty != 1.0
+        or params.presence_penalty != 0.0
+        or params.frequency_penalty != 0.0
+    )

@@ -1,0 +1,116 @@
+"""A sampler in plain numpy, one row at a time: what correct means for the native one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+F32 = npt.NDArray[np.float32]
+I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
+
+MASK_32 = 2**32 - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What one row asks for. `history` is the prompt and then the answer."""
+
+    seed: int = 0
+    position: int = 0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    prompt: list[int] = field(default_factory=list)
+    answer: list[int] = field(default_factory=list)
+    edits: dict[int, float] = field(default_factory=dict)
+
+
+def philox4x32_10(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, ...]:
+    """Salmon, Moraes, Dror, Shaw 2011, with Python's integers."""
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        high0, low0 = divmod(0xD2511F53 * c0, 2**32)
+        high1, low1 = divmod(0xCD9E8D57 * c2, 2**32)
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0, k1 = (k0 + 0x9E3779B9) & MASK_32, (k1 + 0xBB67AE85) & MASK_32
+    return c0, c1, c2, c3
+
+
+def uniform(seed: int, position: int) -> float:
+    words = philox4x32_10(
+        (position & MASK_32, position >> 32, 0, 0), (seed & MASK_32, (seed >> 32) & MASK_32)
+    )
+    return float((words[0] << 21) ^ (words[1] >> 11)) * 2.0**-53
+
+
+def adjusted(logits: F32, wishes: Wishes) -> F32:
+    """Bias, then the penalties, in float32."""
+    out = logits.copy()
+    for token, bias in wishes.edits.items():
+        out[token] += np.float32(bias)
+    if wishes.repetition_penalty != 1.0:
+        penalty = np.float32(wishes.repetition_penalty)
+        for token in set(wishes.prompt + wishes.answer):
+            out[token] = out[token] / penalty if out[token] > 0 else out[token] * penalty
+    for token in set(wishes.answer):
+        count = np.float32(wishes.answer.count(token))
+        out[token] -= np.float32(wishes.frequency_penalty) * count
+        out[token] -= np.float32(wishes.presence_penalty)
+    return out
+
+
+def falling_order(logits: F32) -> npt.NDArray[np.intp]:
+    """Token ids by falling logit, ties by rising id; NaN stands where -inf does."""
+    usable = np.where(np.isnan(logits), np.float32(-np.inf), logits)
+    return np.lexsort((np.arange(len(usable)), -usable))
+
+
+def kept_tokens(scaled: F32, wishes: Wishes) -> npt.NDArray[np.intp]:
+    """What min_p, top_k and top_p leave, as ids in falling order."""
+    differences = scaled.astype(np.float64) - float(scaled.max())
+    with np.errstate(divide="ignore"):
+        least = max(float(np.log(np.float64(wishes.min_p))), -700.0)
+    order = falling_order(scaled)
+    order = order[differences[order] >= least]
+    if wishes.top_k >= 1:
+        order = order[: wishes.top_k]
+    if wishes.top_p < 1:
+        weights = np.exp(differences[order])
+        before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
+        order = order[before < wishes.top_p * weights.sum()]
+    return order
+
+
+def choose(logits: F32, wishes: Wishes) -> int:
+    row = adjusted(logits, wishes)
+    if wishes.temperature == 0:
+        return int(falling_order(row)[0])
+    with np.errstate(over="ignore"):
+        scaled = row / np.float32(wishes.temperature)
+    scaled = np.where(np.isnan(scaled), np.float32(-np.inf), scaled)
+    if not np.isfinite(scaled.max()):
+        return int(np.argmax(scaled))
+    kept = np.sort(kept_tokens(scaled, wishes))
+    cumulative = np.cumsum(np.exp(scaled[kept].astype(np.float64) - float(scaled.max())))
+    target = uniform(wishes.seed, wishes.position) * cumulative[-1]
+    return int(kept[np.searchsorted(cumulative, target, side="right")])
+
+
+def log_softmax(logits: F32) -> F64:
+    row = np.where(np.isnan(logits), -np.inf, logits.astype(np.float64))
+    top = row.max()
+    if not np.isfinite(top):
+        return np.asarray(np.where(row == np.inf, 0.0, -np.inf))
+    return np.asarray(row - top - np.log(np.exp(row - top).sum()))
+
+
+def rank(logits: F32, token: int) -> int:
+    return int(np.flatnonzero(falling_order(logits) == token)[0]) + 1

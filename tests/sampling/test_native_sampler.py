@@ -1,0 +1,286 @@
+"""The native sampler against the numpy reference, token for token, on every level."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from octavo.kernels import _native as native
+from tests.sampling import reference
+from tests.sampling.reference import F32, F64, I32, Wishes
+
+ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
+LEVELS = native.isa_levels()
+Results = tuple[I32, I32, F64, I32, F64, int]
+
+
+def run_native(
+    logits: F32,
+    rows: Sequence[Wishes],
+    *,
+    num_threads: int = 1,
+    level: str = LEVELS[0],
+    num_top: int = -1,
+    target: int = -1,
+) -> Results:
+    """Row i of `logits` with wishes i."""
+    packed, history, edit_ids, edit_values = [], list[int](), list[int](), list[float]()
+    for i, wishes in enumerate(rows):
+        begin, edits_begin = len(history), len(edit_ids)
+        history += wishes.prompt + wishes.answer
+        edit_ids += wishes.edits.keys()
+        edit_values += wishes.edits.values()
+        packed.append(
+            ROW.pack(
+                wishes.seed,
+                wishes.position,
+                wishes.top_p,
+                wishes.min_p,
+                wishes.temperature,
+                wishes.repetition_penalty,
+                wishes.presence_penalty,
+                wishes.frequency_penalty,
+                i,
+                target,
+                wishes.top_k,
+                num_top,
+                begin,
+                begin + len(wishes.prompt),
+                len(history),
+                edits_begin,
+                len(edit_ids),
+            )
+        )
+    sampler = native.Sampler(native.ThreadPool(num_threads), level, logits.shape[1])
+    return sampler.sample(
+        logits,
+        b"".join(packed),
+        np.array(history, np.int32),
+        np.array(edit_ids, np.int32),
+        np.array(edit_values, np.float32),
+    )
+
+
+def random_logits(seed: int, num_rows: int, vocab_size: int, scale: float = 3.0) -> F32:
+    values = np.random.default_rng(seed).standard_normal((num_rows, vocab_size)) * scale
+    return values.astype(np.float32)
+
+
+@st.composite
+def wishes_for(draw: st.DrawFn, vocab_size: int) -> Wishes:
+    token = st.integers(0, vocab_size - 1)
+    return Wishes(
+        seed=draw(st.integers(0, 2**64 - 1)),
+        position=draw(st.integers(0, 2**40)),
+        temperature=draw(st.sampled_from([0.0, 1e-5, 0.1, 0.7, 1.0, 2.0, 50.0])),
+        top_k=draw(st.sampled_from([-1, 0, 1, 2, 5, 50, 300, 100_000])),
+        top_p=draw(st.sampled_from([1e-4, 0.1, 0.5, 0.9, 0.95, 0.999, 1.0])),
+        min_p=draw(st.sampled_from([0.0, 1e-9, 0.01, 0.3, 1.0])),
+        repetition_penalty=draw(st.sampled_from([1.0, 1.1, 0.5, 2.0])),
+        presence_penalty=draw(st.sampled_from([0.0, 0.6, -1.5])),
+        frequency_penalty=draw(st.sampled_from([0.0, 0.3, -2.0])),
+        prompt=draw(st.lists(token, max_size=20)),
+        answer=draw(st.lists(token, max_size=20)),
+        edits=draw(
+            st.dictionaries(token, st.sampled_from([-np.inf, -100.0, 2.5, 100.0]), max_size=5)
+        ),
+    )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(data=st.data())
+@settings(max_examples=120, deadline=None)
+def test_equals_the_reference_with_every_option_combined(level: str, data: st.DataObject) -> None:
+    vocab_size = data.draw(st.sampled_from([1, 2, 17, 255, 256, 257, 1000, 5003]))
+    scale = data.draw(st.sampled_from([0.0, 0.01, 3.0, 12.0, 100.0]))
+    logits = random_logits(data.draw(st.integers(0, 2**32)), 3, vocab_size, scale)
+    rows = [data.draw(wishes_for(vocab_size)) for _ in range(3)]
+    token_ids = run_native(logits, rows, level=level)[0]
+    assert token_ids.tolist() == [
+        reference.choose(logits[i], wishes) for i, wishes in enumerate(rows)
+    ]
+
+
+@given(data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_awkward_logits_equal_the_reference(data: st.DataObject) -> None:
+    values = st.sampled_from([np.nan, -np.inf, np.inf, 0.0, -0.0, 1.0, 3e38, -3e38, 1e-40, 7.5])
+    row = data.draw(st.lists(values, min_size=1, max_size=40))
+    logits = np.array([row], np.float32)
+    wishes = data.draw(wishes_for(len(row)))
+    wishes = replace(wishes, edits={k: v for k, v in wishes.edits.items() if v < 0})
+    with np.errstate(all="ignore"):
+        expected = reference.choose(logits[0], wishes)
+    assert run_native(logits, [wishes])[0].tolist() == [expected]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_large_vocabulary_equals_the_reference(level: str) -> None:
+    logits = random_logits(5, 8, 150_001)
+    rows = [
+        Wishes(seed=1),
+        Wishes(seed=2, temperature=0.3),
+        Wishes(seed=3, top_p=0.9),
+        Wishes(seed=4, top_p=0.99, temperature=2.0),
+        Wishes(seed=5, top_k=50),
+        Wishes(seed=6, top_k=5000, top_p=0.8),
+        Wishes(seed=7, min_p=0.001),
+        Wishes(seed=8, min_p=0.001, top_p=0.95, top_k=700),
+    ]
+    token_ids = run_native(logits, rows, level=level)[0]
+    assert token_ids.tolist() == [reference.choose(logits[i], rows[i]) for i in range(8)]
+
+
+def test_levels_and_threads_return_the_same_bits() -> None:
+    logits = random_logits(6, 16, 50_003)
+    rows = [Wishes(seed=i, top_p=0.9 if i % 2 else 1.0, temperature=0.8) for i in range(16)]
+    first = run_native(logits, rows, num_top=5)
+    for level in LEVELS:
+        for num_threads in (1, 2, 3):
+            other = run_native(logits, rows, num_top=5, level=level, num_threads=num_threads)
+            for a, b in zip(first[:5], other[:5], strict=True):
+                assert np.array_equal(np.asarray(a), np.asarray(b))
+
+
+@given(order=st.permutations(range(6)), count=st.integers(1, 6))
+@settings(max_examples=30, deadline=None)
+def test_a_row_does_not_depend_on_the_rest_of_the_batch(order: list[int], count: int) -> None:
+    logits = random_logits(7, 6, 1000)
+    rows = [
+        Wishes(seed=11, position=i, answer=[1, 2, 2], frequency_penalty=float(i % 2), top_k=40 * i)
+        for i in range(6)
+    ]
+    alone = [int(run_native(logits[i : i + 1], [rows[i]])[0][0]) for i in range(6)]
+    chosen = order[:count]
+    together = run_native(logits[chosen], [rows[i] for i in chosen], num_threads=2)[0]
+    assert together.tolist() == [alone[i] for i in chosen]
+
+
+def test_philox_gives_the_published_vectors() -> None:
+    """Known answers of the authors' Random123 distribution."""
+    full = 2**32 - 1
+    assert reference.philox4x32_10((0, 0, 0, 0), (0, 0)) == (
+        0x6627E8D5,
+        0xE169C58D,
+        0xBC57AC4C,
+        0x9B00DBD8,
+    )
+    assert reference.philox4x32_10((full,) * 4, (full,) * 2) == (
+        0x408F276D,
+        0x41C83B0E,
+        0xA20BC7C6,
+        0x6D5451FD,
+    )
+
+
+def test_draws_follow_the_distribution() -> None:
+    """Chi-square over 20,000 positions, fixed seed: 30 categories of expected count >= 5."""
+    weights = np.arange(1, 31, dtype=np.float64)
+    probabilities = weights / weights.sum()
+    num_draws = 20_000
+    logits = np.tile(np.log(weights).astype(np.float32), (num_draws, 1))
+    rows = [Wishes(seed=1234, position=i) for i in range(num_draws)]
+    counts = np.bincount(run_native(logits, rows)[0], minlength=30)
+    expected = probabilities * num_draws
+    chi_square = float(((counts - expected) ** 2 / expected).sum())
+    assert 8.0 < chi_square < 58.0  # 29 degrees of freedom: outside this with probability 0.001
+
+
+def test_seeds_and_positions_give_different_draws() -> None:
+    logits = np.zeros((200, 10_000), np.float32)
+    by_position = run_native(logits, [Wishes(seed=1, position=i) for i in range(200)])[0]
+    by_seed = run_native(logits, [Wishes(seed=i, position=1) for i in range(200)])[0]
+    assert len(set(by_position.tolist())) > 190
+    assert len(set(by_seed.tolist())) > 190
+
+
+def test_greedy_takes_the_lowest_id_among_ties() -> None:
+    logits = np.zeros((1, 600), np.float32)
+    logits[0, [599, 301, 300]] = 2.0
+    assert run_native(logits, [Wishes(temperature=0.0)])[0].tolist() == [300]
+
+
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_row_without_usable_logits_gives_token_0_and_is_counted(
+    value: float, temperature: float
+) -> None:
+    logits = np.full((2, 300), value, np.float32)
+    logits[1, 7] = 1.0
+    result = run_native(logits, [Wishes(temperature=temperature)] * 2, num_top=2)
+    assert result[0].tolist() == [0, 7]
+    assert result[5] == 1
+    assert result[3][0].tolist() == [-1, -1]
+    assert result[2].tolist() == [-np.inf, 0.0]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("scale", [0.01, 3.0, 60.0])
+def test_logprobs_are_those_of_the_raw_logits(level: str, scale: float) -> None:
+    logits = random_logits(9, 4, 3001, scale)
+    rows = [Wishes(temperature=0.5, answer=[3], repetition_penalty=2.0, top_k=7)] * 4
+    token_ids, ranks, logprobs, top_ids, top_logprobs, _ = run_native(
+        logits, rows, num_top=20, level=level
+    )
+    for i in range(4):
+        expected = reference.log_softmax(logits[i])
+        order = reference.falling_order(logits[i])[:20]
+        assert ranks[i] == reference.rank(logits[i], int(token_ids[i]))
+        assert top_ids[i].tolist() == order.tolist()
+        np.testing.assert_allclose(logprobs[i], expected[token_ids[i]], rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(top_logprobs[i], expected[order], rtol=1e-12, atol=1e-12)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_scores_and_ranks_of_given_tokens_equal_the_reference(data: st.DataObject) -> None:
+    values = st.sampled_from([np.nan, -np.inf, 0.0, -0.0, 1.0, 2.0, -7.25])
+    row = data.draw(st.lists(values, min_size=1, max_size=600))
+    target = data.draw(st.integers(0, len(row) - 1))
+    logits = np.array([row], np.float32)
+    token_ids, ranks, logprobs, *_ = run_native(logits, [Wishes()], num_top=0, target=target)
+    with np.errstate(all="ignore"):
+        expected = reference.log_softmax(logits[0])[target]
+    assert token_ids.tolist() == [target]
+    assert ranks.tolist() == [reference.rank(logits[0], target)]
+    np.testing.assert_allclose(logprobs[0], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_rows_may_stand_apart_in_memory() -> None:
+    wide = random_logits(10, 3, 512)
+    rows = [Wishes(seed=i) for i in range(3)]
+    apart = run_native(wide[:, :500], rows)[0]
+    assert apart.tolist() == run_native(np.ascontiguousarray(wide[:, :500]), rows)[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        (Wishes(prompt=[100]), "history holds token 100 of a vocabulary of 100"),
+        (Wishes(edits={-1: 0.0}), "edit_ids holds token -1"),
+        (Wishes(temperature=float("nan")), "temperature"),
+        (Wishes(top_p=0.0), "top_p"),
+    ],
+)
+def test_input_outside_the_vocabulary_or_range_is_refused(wishes: Wishes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        run_native(random_logits(0, 1, 100), [wishes])
+
+
+def test_rows_outside_the_logits_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"logit row \[1, 2\) of 1"):
+        run_native(random_logits(0, 1, 100), [Wishes(), Wishes()])
+    with pytest.raises(ValueError, match="columns"):
+        native.Sampler(native.ThreadPool(1), LEVELS[0], 99).sample(
+            random_logits(0, 1, 100),
+            b"",
+            np.empty(0, np.int32),
+            np.empty(0, np.int32),
+            np.empty(0, np.float32),
+        )

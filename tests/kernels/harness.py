@@ -50,6 +50,7 @@ class StepArrays:
     num_tokens: int
     num_sequences: int = 1
     num_logit_rows: int = 1
+    token_ids: I32 | None = None
     positions: I32 | None = None
     slots: I64 | None = None
     query_starts: I32 | None = None
@@ -59,7 +60,7 @@ class StepArrays:
     def native(self) -> _native.Step:
         tokens = np.zeros(self.num_tokens, np.int32)
         return _native.Step(
-            tokens,
+            tokens if self.token_ids is None else self.token_ids,
             np.arange(self.num_tokens, dtype=np.int32)
             if self.positions is None
             else self.positions,
@@ -82,6 +83,8 @@ class OneKernel:
 
     level: str
     num_threads: int = 1
+    before: list[_native.InstructionSpec] = field(default_factory=list)
+    """Instructions that make the kernel's inputs."""
     _row_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
     _contents: list[tuple[_native.OperandSpec, F32]] = field(default_factory=list)
     _program: _native.Program | None = None
@@ -121,7 +124,7 @@ class OneKernel:
         program = _native.Program(
             _native.ThreadPool(self.num_threads),
             self.level,
-            [(kernel, rows, inputs, outputs, ints, floats)],
+            [*self.before, (kernel, rows, inputs, outputs, ints, floats)],
             (self._row_bytes[0], self._row_bytes[1], self._row_bytes[2]),
             counts,
         )

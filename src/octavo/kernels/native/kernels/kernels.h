@@ -13,6 +13,9 @@
 // clang-format off
 #define OCTAVO_KERNELS(X) \
   X(quantize) \
+  X(linear) \
+  X(linear_gated) \
+  X(embed) \
   X(add) \
   X(attention) \
   X(gated_activation) \

@@ -55,19 +55,13 @@ OCTAVO_INLINE void quantize_group(const float* x, GroupSlots out, int row) {
   out.half_sums(row)[1] = static_cast<int16_t>(high_sum);
 }
 
-// x: [columns] floats, written as row `row_in_panel` of a panel of `panel_rows` rows that begins at
-// `panel`. The last group is padded with zeros when columns is not a multiple of kGroup.
+// x: [columns] floats, columns a multiple of kGroup, written as row `row_in_panel` of a panel of
+// `panel_rows` rows that begins at `panel`.
 inline void quantize_row(const float* x, int64_t columns, std::byte* panel, int panel_rows,
                          int row_in_panel) {
   const int64_t group_stride = static_cast<int64_t>(kGroupRowBytes) * panel_rows;
-  int64_t column = 0;
-  for (; column + kGroup <= columns; column += kGroup, panel += group_stride) {
+  for (int64_t column = 0; column < columns; column += kGroup, panel += group_stride) {
     quantize_group(x + column, {panel, panel_rows}, row_in_panel);
-  }
-  if (column < columns) {
-    float tail[kGroup] = {};
-    std::memcpy(tail, x + column, static_cast<size_t>(columns - column) * sizeof(float));
-    quantize_group(tail, {panel, panel_rows}, row_in_panel);
   }
 }
 

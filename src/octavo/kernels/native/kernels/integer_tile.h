@@ -1,0 +1,146 @@
+// Tile products of the integer formats. Per group: exact int32 sums over the quads, then one float
+// step with the group's scale (and minimum). Rows are innermost, so that their sums are independent
+// chains; with kRowBlock rows everything stays in registers.
+#pragma once
+
+#include "formats/activation.h"
+#include "formats/packed.h"
+#include "kernels/tile_product.h"
+#include "simd/dot.h"
+
+namespace octavo::OCTAVO_LEVEL {
+
+// One group of a panel of R rows.
+template <int R>
+struct PanelGroup {
+  static constexpr int kBytes = kGroupRowBytes * R;
+  const std::byte* data;
+
+  OCTAVO_INLINE const std::byte* quad(int q, int row) const { return data + (q * R + row) * 4; }
+  OCTAVO_INLINE F32x16 scale(int row) const { return broadcast(0, row); }
+  OCTAVO_INLINE F32x16 sum(int row) const { return broadcast(1, row); }
+  OCTAVO_INLINE const std::byte* half_sums(int row) const { return field(2, row); }
+
+ private:
+  OCTAVO_INLINE const std::byte* field(int f, int row) const {
+    return data + kGroup * R + (f * R + row) * 4;
+  }
+  OCTAVO_INLINE F32x16 broadcast(int f, int row) const {
+    return splat(*reinterpret_cast<const float*>(field(f, row)));
+  }
+};
+
+// The codes of quad q, from a group's lines.
+template <int kBits, int q>
+OCTAVO_INLINE U8x64 quad_codes(const std::byte* lines) {
+  if constexpr (kBits == 8) return load_line(lines + q * kLineBytes);
+  const U8x64 line = load_line(lines + q % 4 * kLineBytes);
+  const U8x64 code = q < 4 ? low_nibbles(line) : high_nibbles(line);
+  if constexpr (kBits == 5) {
+    return with_upper_bits<q - 4, 0x10>(code, load_line(lines + 4 * kLineBytes));
+  } else if constexpr (kBits == 6) {
+    return with_upper_bits<q % 4 * 2 - 4, 0x30>(code, load_line(lines + (4 + q / 4) * kLineBytes));
+  } else {
+    return code;
+  }
+}
+
+// Which quads of a group share a weight scale.
+enum class Span { kWhole, kFirstHalf, kLastHalf };
+
+template <int kBits, int R, int q>
+OCTAVO_INLINE void add_quad(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+  const U8x64 codes = quad_codes<kBits, q>(lines);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, a.quad(q, r));
+}
+
+// sums[r] = sum over the span of (code - zero_point) * activation.
+template <int kBits, int kZeroPoint, Span kSpan, int R>
+OCTAVO_INLINE void integer_sums(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+  constexpr bool kFirst = kSpan != Span::kLastHalf, kLast = kSpan != Span::kFirstHalf;
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    sums[r] = zero_i32();
+    if constexpr (kZeroPoint != 0) {
+      constexpr int kLow = kFirst ? -kZeroPoint : 0, kHigh = kLast ? -kZeroPoint : 0;
+      sums[r] = dot_pair(sums[r], int16_pair(kLow, kHigh), a.half_sums(r));
+    }
+  }
+  if constexpr (kFirst) add_quad<kBits, R, 0>(lines, a, sums);
+  if constexpr (kLast) add_quad<kBits, R, 4>(lines, a, sums);
+  if constexpr (kFirst) add_quad<kBits, R, 1>(lines, a, sums);
+  if constexpr (kLast) add_quad<kBits, R, 5>(lines, a, sums);
+  if constexpr (kFirst) add_quad<kBits, R, 2>(lines, a, sums);
+  if constexpr (kLast) add_quad<kBits, R, 6>(lines, a, sums);
+  if constexpr (kFirst) add_quad<kBits, R, 3>(lines, a, sums);
+  if constexpr (kLast) add_quad<kBits, R, 7>(lines, a, sums);
+}
+
+template <int kBits, int kZeroPoint, Span kSpan, int R>
+OCTAVO_INLINE void add_scaled(const std::byte* lines, PanelGroup<R> a, F32x16 scale,
+                              F32x16 (&acc)[R]) {
+  I32x16 sums[R];
+  integer_sums<kBits, kZeroPoint, kSpan>(lines, a, sums);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
+}
+
+template <int R>
+OCTAVO_INLINE void add_minimum(PanelGroup<R> a, F32x16 minimum, F32x16 (&acc)[R]) {
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) acc[r] = fma(minimum, a.sum(r), acc[r]);
+}
+
+OCTAVO_INLINE F32x16 load_halves(const std::byte* scales, int entry) {
+  return load_f16(reinterpret_cast<const uint16_t*>(scales) + entry * kTileColumns);
+}
+
+// Groups [0, count) of one block.
+template <WeightFormat kFormat, int R>
+OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a, F32x16 (&acc)[R]) {
+  constexpr BlockLayout kLayout = block_layout(kFormat);
+  constexpr int kBits = kLayout.bits, kZero = kLayout.zero_point;
+  const std::byte* scales = block + kLayout.scale_offset();
+  for (int g = 0; g < count; ++g, block += kLayout.code_bytes(), a.data += a.kBytes) {
+    if constexpr (kLayout.scales == ScaleKind::kPlain) {
+      add_scaled<kBits, kZero, Span::kWhole>(block, a, load_halves(scales, g), acc);
+    } else if constexpr (kLayout.scales == ScaleKind::kMinimum) {
+      add_scaled<kBits, kZero, Span::kWhole>(block, a, load_halves(scales, 0), acc);
+      add_minimum(a, load_halves(scales, 1), acc);
+    } else if constexpr (kLayout.scales == ScaleKind::kSuperMinimum) {
+      const uint8_t* bytes = reinterpret_cast<const uint8_t*>(scales) + (4 + g) * kTileColumns;
+      const F32x16 scale = load_halves(scales, 0) * to_f32(load_u8(bytes));
+      const F32x16 minimum =
+          load_halves(scales, 1) * to_f32(load_u8(bytes + kLayout.groups * kTileColumns));
+      add_scaled<kBits, kZero, Span::kWhole>(block, a, scale, acc);
+      add_minimum(a, zero_f32() - minimum, acc);
+    } else {
+      const int8_t* bytes = reinterpret_cast<const int8_t*>(scales) + (2 + 2 * g) * kTileColumns;
+      const F32x16 d = load_halves(scales, 0);
+      add_scaled<kBits, kZero, Span::kFirstHalf>(block, a, d * to_f32(load_i8(bytes)), acc);
+      add_scaled<kBits, kZero, Span::kLastHalf>(block, a, d * to_f32(load_i8(bytes + 16)), acc);
+    }
+  }
+}
+
+template <WeightFormat kFormat, int R>
+void integer_tile_product(const std::byte* tile, ActivationRows activations, int64_t columns,
+                          float* out) {
+  constexpr BlockLayout kLayout = block_layout(kFormat);
+  F32x16 acc[R];
+  for (int r = 0; r < R; ++r) acc[r] = zero_f32();
+  PanelGroup<R> a{activations.data};
+  int64_t groups = columns / kGroup;
+  for (; groups >= kLayout.groups; groups -= kLayout.groups) {
+    add_block<kFormat, R>(tile, kLayout.groups, a, acc);
+    tile += kLayout.bytes();
+    a.data += kLayout.groups * a.kBytes;
+  }
+  if (kLayout.groups > 1 && groups > 0) {
+    add_block<kFormat, R>(tile, static_cast<int>(groups), a, acc);
+  }
+  for (int r = 0; r < R; ++r) store(out + r * kTileColumns, acc[r]);
+}
+
+}  // namespace octavo::OCTAVO_LEVEL

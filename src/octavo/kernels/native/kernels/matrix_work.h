@@ -1,0 +1,62 @@
+// Cuts a matrix product into work items, (range of row panels) x (range of tiles), and visits them.
+// Owns the blocking for the caches; knows nothing of formats or of what is done with a tile.
+#pragma once
+
+#include <cstdint>
+
+#include "formats/activation.h"
+#include "kernels/row_block.h"
+#include "octavo/program.h"
+
+namespace octavo::OCTAVO_LEVEL {
+
+constexpr int64_t clamp(int64_t x, int64_t low, int64_t high) {
+  return x < low ? low : x > high ? high : x;
+}
+constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Sizes of an item. A worker that takes consecutive items keeps its panels in the second-level
+// cache and streams tiles over them; within an item a few tiles stay in the first level.
+struct MatrixBlocking {
+  int64_t panels;
+  int64_t tiles;
+};
+
+inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
+                                      int64_t tile_bytes, int num_workers) {
+  constexpr int64_t kTileCache = 24 << 10, kPanelCache = 384 << 10;
+  const int64_t wanted_items = num_workers == 1 ? 1 : 16 * num_workers;
+  if (num_panels == 1) return {1, clamp(num_tiles / wanted_items, 1, 8)};
+  const int64_t tiles = clamp(kTileCache / tile_bytes, 1, 8);
+  const int64_t tile_items = divide_up(num_tiles, tiles);
+  const int64_t panels_for_balance = num_panels * tile_items / wanted_items;
+  const int64_t panels_for_cache = kPanelCache / panel_bytes;
+  const int64_t panels =
+      panels_for_balance < panels_for_cache ? panels_for_balance : panels_for_cache;
+  return {clamp(panels, 1, num_panels), tiles};
+}
+
+// body(panel, tile) for every panel of `rows` rows and every tile, shared among the workers.
+template <class Body>
+inline void for_panel_tiles(const KernelCall& call, int64_t row_bytes, int64_t num_tiles,
+                            int64_t tile_bytes, Body body) {
+  const int32_t rows = call.rows();
+  const int64_t panels = num_panels(rows, kRowBlock);
+  if (panels == 0) return;
+  const MatrixBlocking block =
+      matrix_blocking(panels, row_bytes * kRowBlock, num_tiles, tile_bytes, call.num_workers);
+  const int64_t tile_items = divide_up(num_tiles, block.tiles);
+  const int64_t items = tile_items * divide_up(panels, block.panels);
+  for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
+    const int64_t first_panel = item / tile_items * block.panels;
+    const int64_t first_tile = item % tile_items * block.tiles;
+    const int64_t last_panel = clamp(first_panel + block.panels, 0, panels);
+    const int64_t last_tile = clamp(first_tile + block.tiles, 0, num_tiles);
+    for (int64_t p = first_panel; p < last_panel; ++p) {
+      const Panel rows_of_panel = panel(static_cast<int32_t>(p), rows, kRowBlock);
+      for (int64_t tile = first_tile; tile < last_tile; ++tile) body(rows_of_panel, tile);
+    }
+  }
+}
+
+}  // namespace octavo::OCTAVO_LEVEL

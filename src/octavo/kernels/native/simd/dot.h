@@ -1,0 +1,174 @@
+// Integer dot products of weight codes and int8 activations, sixteen output columns at a time.
+// Exact for every input on every level: codes are unsigned (up to 255), activations -127..127.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "simd/vec.h"
+
+namespace octavo::OCTAVO_LEVEL {
+
+// Four bytes (a quad) of one activation row, or two int16, as one 32-bit number.
+OCTAVO_INLINE int32_t load_word(const std::byte* p) {
+  int32_t word;
+  std::memcpy(&word, p, 4);
+  return word;
+}
+OCTAVO_INLINE int32_t int16_pair(int low, int high) {
+  return static_cast<int32_t>((static_cast<uint32_t>(high) << 16) |
+                              (static_cast<uint32_t>(low) & 0xffff));
+}
+
+// 64 unsigned bytes: the quads of sixteen columns.
+#if defined(OCTAVO_AVX512)
+
+struct U8x64 {
+  __m512i v;
+};
+
+OCTAVO_INLINE U8x64 load_line(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
+OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) { return {_mm512_and_si512(x.v, _mm512_set1_epi8(15))}; }
+OCTAVO_INLINE U8x64 high_nibbles(U8x64 x) {
+  return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
+}
+// code | (upper >> kShift & kMask) byte by byte; a negative kShift goes left.
+template <int kShift, int kMask>
+OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
+  const __m512i moved =
+      kShift >= 0 ? _mm512_srli_epi16(upper.v, kShift) : _mm512_slli_epi16(upper.v, -kShift);
+  constexpr int kAOrBAndC = 0xf8;
+  return {_mm512_ternarylogic_epi32(code.v, moved, _mm512_set1_epi8(kMask), kAOrBAndC)};
+}
+
+// acc[column] += sum of code[4 column + i] * activation[i], codes of at most kBits bits.
+template <int kBits>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+  const __m512i a = _mm512_set1_epi32(load_word(quad));
+#if defined(OCTAVO_LEVEL_avx512_vnni)
+  return {_mm512_dpbusd_epi32(acc.v, codes.v, a)};
+#else
+  const __m512i ones = _mm512_set1_epi16(1);
+  if constexpr (kBits <= 7) {  // two products of 127 * 127 still fit int16
+    return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(_mm512_maddubs_epi16(codes.v, a), ones))};
+  }
+  // 255 * 127 * 2 would saturate: the top bit apart.
+  const __m512i top = _mm512_and_si512(codes.v, _mm512_set1_epi8(-128));
+  const __m512i rest = _mm512_and_si512(codes.v, _mm512_set1_epi8(127));
+  const __m512i high = _mm512_madd_epi16(_mm512_maddubs_epi16(top, a), ones);
+  const __m512i low = _mm512_madd_epi16(_mm512_maddubs_epi16(rest, a), ones);
+  return {_mm512_add_epi32(acc.v, _mm512_add_epi32(high, low))};
+#endif
+}
+
+// acc[column] += low * pair[0] + high * pair[1], with constants packed by int16_pair.
+OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
+  const __m512i c = _mm512_set1_epi32(constants), p = _mm512_set1_epi32(load_word(pair));
+#if defined(OCTAVO_LEVEL_avx512_vnni)
+  return {_mm512_dpwssd_epi32(acc.v, c, p)};
+#else
+  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(c, p))};
+#endif
+}
+
+#elif defined(OCTAVO_AVX2)
+
+struct U8x64 {
+  __m256i a, b;
+};
+
+OCTAVO_INLINE U8x64 load_line(const std::byte* p) {
+  const __m256i* q = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
+OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
+}
+OCTAVO_INLINE U8x64 high_nibbles(U8x64 x) {
+  return low_nibbles({_mm256_srli_epi16(x.a, 4), _mm256_srli_epi16(x.b, 4)});
+}
+template <int kShift, int kMask>
+OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
+  const auto merge = [](__m256i c, __m256i u) {
+    const __m256i moved =
+        kShift >= 0 ? _mm256_srli_epi16(u, kShift) : _mm256_slli_epi16(u, -kShift);
+    return _mm256_or_si256(c, _mm256_and_si256(moved, _mm256_set1_epi8(kMask)));
+  };
+  return {merge(code.a, upper.a), merge(code.b, upper.b)};
+}
+
+template <int kBits>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  const __m256i a = _mm256_set1_epi32(load_word(quad));
+  const auto add_products = [ones, a](__m256i sum, __m256i c) {
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(c, a), ones));
+  };
+  if constexpr (kBits <= 7) {  // two products of 127 * 127 still fit int16
+    return {add_products(acc.a, codes.a), add_products(acc.b, codes.b)};
+  }
+  // 255 * 127 * 2 would saturate: the top bit apart.
+  const __m256i top = _mm256_set1_epi8(-128), rest = _mm256_set1_epi8(127);
+  const auto add_wide = [=](__m256i sum, __m256i c) {
+    return add_products(add_products(sum, _mm256_and_si256(c, top)), _mm256_and_si256(c, rest));
+  };
+  return {add_wide(acc.a, codes.a), add_wide(acc.b, codes.b)};
+}
+
+OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
+  const __m256i c = _mm256_set1_epi32(constants), p = _mm256_set1_epi32(load_word(pair));
+  const __m256i products = _mm256_madd_epi16(c, p);
+  return {_mm256_add_epi32(acc.a, products), _mm256_add_epi32(acc.b, products)};
+}
+
+#else  // plain C++
+
+struct U8x64 {
+  uint8_t v[64];
+};
+
+OCTAVO_INLINE U8x64 load_line(const std::byte* p) {
+  U8x64 x;
+  std::memcpy(x.v, p, 64);
+  return x;
+}
+OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) {
+  for (int i = 0; i < 64; ++i) x.v[i] &= 15;
+  return x;
+}
+OCTAVO_INLINE U8x64 high_nibbles(U8x64 x) {
+  for (int i = 0; i < 64; ++i) x.v[i] >>= 4;
+  return x;
+}
+template <int kShift, int kMask>
+OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
+  constexpr int kRight = kShift > 0 ? kShift : 0, kLeft = kShift < 0 ? -kShift : 0;
+  for (int i = 0; i < 64; ++i) {
+    code.v[i] = static_cast<uint8_t>(code.v[i] | ((upper.v[i] >> kRight << kLeft) & kMask));
+  }
+  return code;
+}
+
+template <int kBits>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+  int8_t a[4];
+  std::memcpy(a, quad, 4);
+  for (int column = 0; column < 16; ++column) {
+    const uint8_t* c = codes.v + 4 * column;
+    acc.v[column] += c[0] * a[0] + c[1] * a[1] + c[2] * a[2] + c[3] * a[3];
+  }
+  return acc;
+}
+
+OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
+  const int32_t p = load_word(pair);
+  const int32_t sum =
+      static_cast<int16_t>(constants) * static_cast<int16_t>(p) + (constants >> 16) * (p >> 16);
+  return acc + splat_i32(sum);
+}
+
+#endif
+
+}  // namespace octavo::OCTAVO_LEVEL

@@ -7,8 +7,10 @@ import pytest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import Sequence, SequenceState
 from octavo.errors import ConfigError
-from octavo.scheduler.scheduler import SchedulerConfig
+from octavo.kv.kv_manager import KvManager
+from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
 from octavo.scheduler.stopping import Finish
+from octavo.scheduler.waiting_queue import FcfsQueue
 from tests.fakes import make_scheduler, make_sequence
 from tests.scheduler.drive import drain, one_step, runner_for
 
@@ -68,6 +70,30 @@ def test_slots_bound_who_runs() -> None:
         scheduler.add(make_sequence([1, 2], greedy(4)))
     one_step(scheduler, runner_for(scheduler))
     assert (scheduler.num_running, scheduler.num_waiting) == (2, 1)
+
+
+class CountingQueue(FcfsQueue):
+    """Counts how often it is asked for its head."""
+
+    num_asked = 0
+
+    def head(self) -> Sequence | None:
+        self.num_asked += 1
+        return super().head()
+
+
+def test_a_step_does_not_look_through_the_waiting() -> None:
+    config = make_scheduler(max_num_seqs=2).config
+    queue = CountingQueue()
+    scheduler = Scheduler(config, KvManager(64, 4), queue)
+    for _ in range(1000):
+        scheduler.add(make_sequence([1, 2], greedy(4)))
+    runner = runner_for(scheduler)
+    one_step(scheduler, runner)
+    assert queue.num_asked == 2
+    one_step(scheduler, runner)
+    assert queue.num_asked == 2
+    assert scheduler.num_waiting == 998
 
 
 def test_small_prompts_do_not_overtake_a_big_one_that_waits_for_pages() -> None:

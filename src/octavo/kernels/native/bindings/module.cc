@@ -457,6 +457,8 @@ void bind_program(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_native, m) {
+  // What is still referenced when the interpreter ends goes with the process; users need no report.
+  nb::set_leak_warnings(false);
   m.doc() = "The native core of octavo.";
   m.attr("SAMPLE_ROW_FORMAT") = kSampleRowFormat;
   m.def("isa_levels", &isa_levels);

@@ -257,6 +257,16 @@ def test_siblings_go_on_when_sequence_0_is_aborted() -> None:
     assert set(drain(scheduler)) == set(sequences[1:])
 
 
+def test_siblings_that_come_when_sequence_0_has_ended_need_not_wait_for_it() -> None:
+    scheduler = make_scheduler()
+    first, *late = make_n(3, num_prompt_tokens=6)
+    scheduler.add(first)
+    drain(scheduler)
+    for sequence in late:
+        scheduler.add(sequence)
+    assert set(drain(scheduler)) == set(late)
+
+
 @pytest.mark.parametrize("when", ["waiting", "scheduled", "running", "preempted", "finished"])
 def test_a_sequence_can_be_ended_in_every_state_twice(when: str) -> None:
     """L2: cancel while queued, exactly as it is scheduled, later, and twice."""

@@ -1,6 +1,6 @@
 """The tree of errors that octavo raises on purpose. Knows nothing of HTTP beyond a status number.
 
-Messages name the thing, what was given and what is allowed. `assert` is for our own invariants only.
+Messages name the thing, what was given and what is allowed. `assert` is for our invariants only.
 """
 
 from __future__ import annotations

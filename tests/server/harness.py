@@ -9,7 +9,7 @@ import asyncio
 import json
 import math
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,8 @@ from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.tokenization import ChatTemplate
-from tests.fakes import BOS, EOS, ByteTokenizer, FakeRunner, make_scheduler
+from octavo.tokenization.spellings import Spellings
+from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
 
 MODEL = "fake"
 CONTEXT = 512
@@ -38,6 +39,18 @@ TEMPLATE = (
 
 Json = Any
 Script = Mapping[bytes, Sequence[int]]
+
+
+class ChatByteTokenizer(ByteTokenizer):
+    """A byte tokenizer that `encode_chat` can work with."""
+
+    markers = controls = Spellings({text: token_id for token_id, text in SPECIAL_TEXTS.items()})
+
+    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
+        ids: list[int] = []
+        for part in parts:
+            ids += [part] if isinstance(part, int) else part.encode()
+        return ids
 
 
 class Brake:
@@ -129,10 +142,10 @@ class Setup:
     """What a test wants of its server. `scripts` maps a prompt's bytes to the ids that follow."""
 
     scripts: Script = field(default_factory=dict)
-    options: ServerConfig = ServerConfig()
+    options: ServerConfig = field(default_factory=ServerConfig)
     num_pages: int = 256
     fail_on: Sequence[int] = ()
-    tokenizer: ByteTokenizer = field(default_factory=ByteTokenizer)
+    tokenizer: ByteTokenizer = field(default_factory=ChatByteTokenizer)
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def build(self) -> tuple[Engine, FakeRunner, Brake]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from fastapi import FastAPI
+from starlette.datastructures import Headers
 
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.auth import GuardedRoute, HostPolicy, KeyRing
 from octavo.errors import AuthenticationError, PermissionDenied
-from starlette.datastructures import Headers
 from tests.server.harness import Server, Setup, error_of, run
 
 KEYS = ("first-key", "second-key")
@@ -47,7 +47,7 @@ def test_only_liveness_is_public() -> None:
 def test_no_route_opens_without_the_right_key(headers: dict[str, str]) -> None:
     async def scenario(server: Server) -> None:
         for route in _routes(server.app):
-            for method in route.methods:
+            for method in route.methods or ():
                 path = route.path.replace("{model:path}", "fake")
                 response = await server.http.request(method, path, headers=headers)
                 if route.is_public:
@@ -118,7 +118,8 @@ def test_keys_of_any_bytes_are_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[::2]", "[x", ""]
+    "host",
+    ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[::2]", "[x", ""],
 )
 def test_a_local_server_answers_to_local_names_only(host: str) -> None:
     with pytest.raises(PermissionDenied, match="host"):

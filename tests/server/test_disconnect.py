@@ -1,4 +1,4 @@
-"""A client that goes away takes its request with it (L1, L2), streamed or not, queued or running."""
+"""A client that goes away takes its request with it, queued or running (L1, L2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input gets one 400 that names the parameter; the next plain request is answered (A1 to A12)."""
+"""Bad input gets one 400 that names the parameter, and harms nobody (A1 to A12)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ import time
 import pytest
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS
-from octavo.entrypoints.openai.requests import ChatRequest, CompletionRequest
+from octavo.entrypoints.openai.requests import (
+    UNSUPPORTED_FIELDS,
+    ChatRequest,
+    CompletionRequest,
+    RequestBody,
+)
 from tests.fakes import ByteTokenizer
 from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
 
@@ -68,7 +73,19 @@ def test_a2_stop_token_ids_outside_the_vocabulary(more: Json) -> None:
 
 @pytest.mark.parametrize(
     "prompt",
-    [[-1], [VOCAB], [2**63 - 1], [1.5], [True], [None], [[1], [-1]], ["a", 1], [["a"]], {"a": 1}, 7],
+    [
+        [-1],
+        [VOCAB],
+        [2**63 - 1],
+        [1.5],
+        [True],
+        [None],
+        [[1], [-1]],
+        ["a", 1],
+        [["a"]],
+        {"a": 1},
+        7,
+    ],
 )
 def test_a3_prompt_ids_that_are_no_tokens(prompt: Json) -> None:
     async def scenario(server: Server) -> None:
@@ -96,7 +113,8 @@ def test_a4_an_empty_text_is_the_bos_where_there_is_one() -> None:
         for prompt in ("", [""]):
             response = await server.complete(prompt, max_tokens=3)
             assert response.json()["usage"]["prompt_tokens"] == 1
-        for empty in ([], [[]]):
+        empties: list[Json] = [[], [[]]]
+        for empty in empties:
             assert error_of(await server.complete(empty))["param"] == "prompt"
 
     run(scenario)
@@ -123,9 +141,7 @@ def test_a6_numbers_that_are_none_or_out_of_range(name: str, value: str) -> None
 
 
 def test_a7_the_first_bad_field_is_named() -> None:
-    _completion_refused(
-        "temperature", "999999", temperature=999999, top_p=-1, repetition_penalty=0
-    )
+    _completion_refused("temperature", "999999", temperature=999999, top_p=-1, repetition_penalty=0)
 
 
 @pytest.mark.parametrize("top", [MAX_LOGPROBS + 1, 1_000_000, -1])
@@ -231,10 +247,8 @@ def test_unknown_parameters_are_refused_by_name() -> None:
     _completion_refused("tempature", "unknown parameter 'tempature'", tempature=1)
 
 
-def _unsupported(kind: type) -> list[str]:
-    from octavo.entrypoints.openai.requests import _UNSUPPORTED_FIELDS
-
-    return sorted(_UNSUPPORTED_FIELDS[kind])
+def _unsupported(kind: type[RequestBody]) -> list[str]:
+    return sorted(UNSUPPORTED_FIELDS[kind])
 
 
 @pytest.mark.parametrize("name", _unsupported(ChatRequest))

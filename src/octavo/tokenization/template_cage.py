@@ -14,7 +14,7 @@ from jinja2 import Undefined, nodes, pass_context
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 from jinja2.utils import Namespace
 
 from octavo.errors import TemplateError
@@ -79,7 +79,8 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = guarded(super()._parse(source, name, filename))
-        return tree.set_environment(self)
+        tree.set_environment(self)
+        return tree
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:  # noqa: ARG002
         return allowed.is_allowed_attribute(obj, attr)
@@ -95,10 +96,10 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def unsafe_undefined(self, obj: object, attribute: str) -> Undefined:
         return self.undefined(
-            f"the chat template may not use {attribute!r} of a {type(obj).__name__}",
+            f"it may not use {attribute!r} of a {type(obj).__name__}",
             name=attribute,
             obj=obj,
-            exc=TemplateError,
+            exc=SecurityError,
         )
 
     def is_safe_callable(self, obj: object) -> bool:

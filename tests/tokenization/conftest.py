@@ -20,7 +20,7 @@ def _theirs(path: Path) -> tokenizers.Tokenizer:
     """What AutoTokenizer.from_pretrained(folder, gguf_file=...) does, without the model's config,
     which takes it ten times as long to read."""
     architecture, data, _ = get_gguf_tokenizer(str(path))
-    tokenizer, _ = convert_gguf_tokenizer(architecture, data)
+    tokenizer: tokenizers.Tokenizer = convert_gguf_tokenizer(architecture, data)[0]
     return tokenizer
 
 

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from jinja2 import Undefined, nodes, pass_context
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Macro
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from octavo.errors import TemplateError
@@ -23,7 +24,7 @@ from octavo.tokenization.template_filters import budget_of
 
 MAX_TEMPLATE_CHARS: Final = 1 << 17
 MAX_DEPTH: Final = 100
-MAX_NODES: Final = 50_000
+MAX_NODES: Final = 10_000
 
 _FORBIDDEN_NODES: Final = (
     nodes.Include,
@@ -103,7 +104,7 @@ class TemplateCage(ImmutableSandboxedEnvironment):
         )
 
     def is_safe_callable(self, obj: object) -> bool:
-        if isinstance(obj, Macro | LoopContext | _TextMethod):
+        if isinstance(obj, Macro | LoopContext | Undefined | _TextMethod):
             return True
         if any(obj is function for function in self.globals.values()):
             return True

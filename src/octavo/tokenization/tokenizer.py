@@ -37,7 +37,8 @@ class Tokenizer:
         self._adds_space_prefix = (
             not self._is_byte_level and vocabulary.adds_space_prefix is not False
         )
-        marker_ids = [id_ for id_ in range(self.vocab_size) if self._is_marker(id_)]
+        candidates = vocabulary.ids_of(TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
+        marker_ids = list(filter(self._is_marker, candidates))
         self.markers = self._spellings(marker_ids)
         self.controls = self._spellings(filter(self.is_special, marker_ids))
         self._plain = self._plain_tokenizer(vocabulary, marker_ids)

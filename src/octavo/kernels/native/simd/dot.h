@@ -21,6 +21,12 @@ OCTAVO_INLINE int32_t int16_pair(int low, int high) {
                               (static_cast<uint32_t>(low) & 0xffff));
 }
 
+// Makes the compiler store an array here and reload its elements where they are used.
+template <typename T, int kCount>
+OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
+  asm("" : "+m"(array));
+}
+
 // 64 unsigned bytes: the quads of sixteen columns.
 #if defined(OCTAVO_AVX512)
 
@@ -45,10 +51,14 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
 // acc[column] += sum of code[4 column + i] * activation[i], codes of at most kBits bits.
 template <int kBits>
 OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
-  const __m512i a = _mm512_set1_epi32(load_word(quad));
 #if defined(OCTAVO_LEVEL_avx512_vnni)
-  return {_mm512_dpbusd_epi32(acc.v, codes.v, a)};
+  // As text, because the compiler would broadcast the quad into a register of its own.
+  asm("vpdpbusd %2%{1to16%}, %1, %0"
+      : "+v"(acc.v)
+      : "v"(codes.v), "m"(*reinterpret_cast<const int32_t*>(quad)));
+  return acc;
 #else
+  const __m512i a = _mm512_set1_epi32(load_word(quad));
   const __m512i ones = _mm512_set1_epi16(1);
   if constexpr (kBits <= 7) {  // two products of 127 * 127 still fit int16
     return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(_mm512_maddubs_epi16(codes.v, a), ones))};

@@ -135,25 +135,28 @@ OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pa
 
 #else  // plain C++
 
+// Inlined and unrolled for every format and row count, these loops would compile for minutes.
+#define OCTAVO_CALLED inline __attribute__((noinline))
+
 struct U8x64 {
   uint8_t v[64];
 };
 
-OCTAVO_INLINE U8x64 load_line(const std::byte* p) {
+OCTAVO_CALLED U8x64 load_line(const std::byte* p) {
   U8x64 x;
   std::memcpy(x.v, p, 64);
   return x;
 }
-OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) {
+OCTAVO_CALLED U8x64 low_nibbles(U8x64 x) {
   for (int i = 0; i < 64; ++i) x.v[i] &= 15;
   return x;
 }
-OCTAVO_INLINE U8x64 high_nibbles(U8x64 x) {
+OCTAVO_CALLED U8x64 high_nibbles(U8x64 x) {
   for (int i = 0; i < 64; ++i) x.v[i] >>= 4;
   return x;
 }
 template <int kShift, int kMask>
-OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
+OCTAVO_CALLED U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   constexpr int kRight = kShift > 0 ? kShift : 0, kLeft = kShift < 0 ? -kShift : 0;
   for (int i = 0; i < 64; ++i) {
     code.v[i] = static_cast<uint8_t>(code.v[i] | ((upper.v[i] >> kRight << kLeft) & kMask));
@@ -162,7 +165,7 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
 }
 
 template <int kBits>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
   int8_t a[4];
   std::memcpy(a, quad, 4);
   for (int column = 0; column < 16; ++column) {
@@ -178,6 +181,7 @@ OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pa
       static_cast<int16_t>(constants) * static_cast<int16_t>(p) + (constants >> 16) * (p >> 16);
   return acc + splat_i32(sum);
 }
+#undef OCTAVO_CALLED
 
 #endif
 

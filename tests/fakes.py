@@ -145,10 +145,12 @@ class ByteTokenizer:
         self, text: str, *, add_special_tokens: bool, parse_special: bool = False
     ) -> list[int]:
         self.num_encoded_chars += len(text)
-        begin = [self.bos_token_id] if add_special_tokens and self.bos_token_id is not None else []
-        if parse_special and text.startswith("<s>"):
-            return [*begin, BOS, *text[3:].encode()]
-        return [*begin, *text.encode()]
+        ids = list(text.encode())
+        if parse_special and text.startswith(SPECIAL_TEXTS[BOS]):
+            ids = [BOS, *text[len(SPECIAL_TEXTS[BOS]) :].encode()]
+        if add_special_tokens and self.bos_token_id is not None and ids[:1] != [BOS]:
+            ids.insert(0, self.bos_token_id)
+        return ids
 
     def decode(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
         detokenizer = self.detokenizer(skip_special_tokens=skip_special_tokens)

@@ -1,6 +1,6 @@
 """The tree of errors that octavo raises on purpose. Knows nothing of HTTP beyond a status number.
 
-Messages name the thing, what was given and what is allowed. `assert` is for our own invariants only.
+Messages name the thing, what was given and what is allowed. `assert` is for our invariants only.
 """
 
 from __future__ import annotations
@@ -55,6 +55,10 @@ class ModelNotFound(RequestError):
 
 class RequestTooLarge(RequestError):
     status = 413
+
+
+class HeadersTooLarge(RequestError):
+    status = 431
 
 
 class CapacityError(RequestError):

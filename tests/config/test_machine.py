@@ -32,18 +32,17 @@ def test_a_quota_limits_the_cores(tmp_path: Path) -> None:
     assert machine._quota_cores(tmp_path) == 2
 
 
-def test_free_memory_is_the_lesser_of_machine_and_container(tmp_path: Path) -> None:
+def test_memory_is_the_lesser_of_machine_and_container(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:    1000 kB\n")
-    assert machine._free_bytes(tmp_path, meminfo) == 1000 << 10
+    meminfo.write_text("MemTotal: 1000 kB\nMemAvailable:    10 kB\n")
+    assert machine._memory_bytes(tmp_path, meminfo) == 1000 << 10
     (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("100\n")
-    assert machine._free_bytes(tmp_path, meminfo) == 1000 << 10
+    assert machine._memory_bytes(tmp_path, meminfo) == 1000 << 10
     (tmp_path / "memory.max").write_text("5000\n")
-    assert machine._free_bytes(tmp_path, meminfo) == 4900
+    assert machine._memory_bytes(tmp_path, meminfo) == 5000
 
 
 def test_this_machine_has_a_core_and_memory() -> None:
     here = machine.this_machine()
     assert here.num_cores >= 1
-    assert here.free_bytes > 0
+    assert here.memory_bytes > 0

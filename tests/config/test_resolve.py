@@ -33,9 +33,9 @@ def model(num_layers: int = 30, max_context_tokens: int = 8192) -> ModelConfig:
 
 
 def resolved(
-    config: EngineConfig, facts: ModelConfig | None = None, free_bytes: int = 16 * GIB
+    config: EngineConfig, facts: ModelConfig | None = None, memory_bytes: int = 16 * GIB
 ) -> Resolved:
-    machine = Machine(num_cores=2, free_bytes=free_bytes)
+    machine = Machine(num_cores=2, memory_bytes=memory_bytes)
     return resolve(config, facts or model(), machine, LEVELS)
 
 
@@ -89,8 +89,8 @@ def test_memory_has_room_for_one_full_context() -> None:
     assert result.config.kv_cache_memory == 8192 * kv_bytes_per_token(model(), "float16")
 
 
-def test_memory_is_a_bounded_share_of_what_is_free() -> None:
-    result = resolved(EngineConfig(), free_bytes=GIB)
+def test_memory_is_a_bounded_share_of_the_machines() -> None:
+    result = resolved(EngineConfig(), memory_bytes=GIB)
     assert result.config.kv_cache_memory == GIB // 4
 
 

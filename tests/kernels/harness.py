@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,11 @@ I64 = npt.NDArray[np.int64]
 
 LEVELS = _native.isa_levels()
 PAGE_TOKENS = 16
+
+
+@cache
+def thread_pool(num_threads: int) -> _native.ThreadPool:
+    return _native.ThreadPool(num_threads)
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -122,7 +128,7 @@ class OneKernel:
         """The program of one instruction, its arena filled with NaN and then the inputs."""
         counts = (step.num_tokens, step.num_sequences, step.num_logit_rows)
         program = _native.Program(
-            _native.ThreadPool(self.num_threads),
+            thread_pool(self.num_threads),
             self.level,
             [*self.before, (kernel, rows, inputs, outputs, ints, floats)],
             (self._row_bytes[0], self._row_bytes[1], self._row_bytes[2]),

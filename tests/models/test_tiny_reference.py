@@ -9,7 +9,7 @@ from tests.models.checks import file_weights, hf_logits, open_model, sequence_of
 from tests.models.conftest import MakeTiny
 from tests.models.tiny import RECIPES, VOCABULARY
 
-LIMITS = StepLimits(max_tokens=64, max_sequences=4, max_logit_rows=64, max_pages=8)
+LIMITS = StepLimits(max_tokens=64, max_sequences=4, max_logit_rows=64, max_context_tokens=128)
 
 
 @pytest.mark.parametrize("name", RECIPES)

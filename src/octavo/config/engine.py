@@ -76,3 +76,8 @@ class EngineConfig:
         check(self)
         if self.block_size != BLOCK_SIZE:
             raise ConfigError(f"--block-size is {self.block_size}; only {BLOCK_SIZE} is supported")
+        if self.max_num_seqs > self.max_num_batched_tokens:
+            raise ConfigError(
+                f"--max-num-seqs is {self.max_num_seqs}; at most --max-num-batched-tokens"
+                f" ({self.max_num_batched_tokens}) is allowed: each sequence gets a token per step"
+            )

@@ -12,10 +12,11 @@ CPUS = Path("/sys/devices/system/cpu")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """`num_cores` counts physical cores that we may run on; `free_bytes` is memory we may take."""
+    """`num_cores` counts physical cores that we may run on. `memory_bytes` is all memory, used or
+    not: what is free now would change from start to start, and decisions with it."""
 
     num_cores: int
-    free_bytes: int
+    memory_bytes: int
 
 
 def this_machine() -> Machine:
@@ -23,7 +24,7 @@ def this_machine() -> Machine:
     quota = _quota_cores(CGROUP)
     return Machine(
         num_cores=cores if quota is None else max(1, min(cores, quota)),
-        free_bytes=_free_bytes(CGROUP, Path("/proc/meminfo")),
+        memory_bytes=_memory_bytes(CGROUP, Path("/proc/meminfo")),
     )
 
 
@@ -44,20 +45,17 @@ def _quota_cores(folder: Path) -> int | None:
     return int(words[0]) // int(words[1])
 
 
-def _free_bytes(folder: Path, meminfo: Path) -> int:
+def _memory_bytes(folder: Path, meminfo: Path) -> int:
+    installed = _installed_bytes(meminfo)
     limit = _read(folder / "memory.max")
-    used = _read(folder / "memory.current")
-    free = _available_bytes(meminfo)
-    if limit.isdigit() and used.isdigit():
-        return max(0, min(free, int(limit) - int(used)))
-    return free
+    return min(installed, int(limit)) if limit.isdigit() else installed
 
 
-def _available_bytes(meminfo: Path) -> int:
+def _installed_bytes(meminfo: Path) -> int:
     for line in _read(meminfo).splitlines():
-        if line.startswith("MemAvailable:"):
+        if line.startswith("MemTotal:"):
             return int(line.split()[1]) << 10
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _read(path: Path) -> str:

@@ -18,7 +18,7 @@ MODERATE_CONTEXT_TOKENS = 512
 """Tokens per running sequence that the default key/value memory has room for."""
 
 KV_SHARE = 0.25
-"""The default key/value memory takes at most this share of free memory."""
+"""The default key/value memory takes at most this share of the memory."""
 
 DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -45,7 +45,7 @@ def resolve(
     }
     kv_dtype = str(decisions["kv_cache_dtype"][0])
     token_bytes = kv_bytes_per_token(model, kv_dtype)
-    affordable_bytes = int(machine.free_bytes * KV_SHARE)
+    affordable_bytes = int(machine.memory_bytes * KV_SHARE)
     decisions["max_model_len"] = _max_model_len(config, model, token_bytes, affordable_bytes)
     context_bytes = _page_multiple(int(decisions["max_model_len"][0]), token_bytes)
     decisions["kv_cache_memory"] = _kv_cache_memory(
@@ -130,7 +130,7 @@ def _kv_cache_memory(
     wished = _page_multiple(config.max_num_seqs * MODERATE_CONTEXT_TOKENS, token_bytes)
     if wished > max(affordable_bytes, context_bytes):
         size = max(affordable_bytes, context_bytes)
-        return size, f"{KV_SHARE:.0%} of free memory, or one full context"
+        return size, f"{KV_SHARE:.0%} of the memory, or one full context"
     if wished < context_bytes:
         return context_bytes, "one full context"
     return wished, (

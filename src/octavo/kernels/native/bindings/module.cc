@@ -15,6 +15,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -256,7 +257,7 @@ class BoundProgram {
     const KernelTable& table = find_level(level).table();
     std::vector<Instruction> instructions;
     for (const nb::handle spec : specs) {
-      instructions.push_back(parse_instruction(table, nb::cast<nb::tuple>(spec)));
+      instructions.push_back(parse_numbered(table, spec, instructions.size()));
     }
     program_ = std::make_unique<Program>(nb::cast<ThreadPool&>(pool_), std::move(instructions),
                                          ArenaShape{arena_row_bytes, max_rows});
@@ -311,6 +312,18 @@ class BoundProgram {
       operands.push_back(o);
     }
     return operands;
+  }
+
+  Instruction parse_numbered(const KernelTable& table, const nb::handle& spec, size_t number) {
+    const std::string where = "instruction " + std::to_string(number) + ": ";
+    try {
+      return parse_instruction(table, nb::cast<nb::tuple>(spec));
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(where + error.what());
+    } catch (const std::bad_cast&) {
+      throw nb::type_error(
+          (where + "a field is not of the type that InstructionSpec says").c_str());
+    }
   }
 
   Instruction parse_instruction(const KernelTable& table, const nb::tuple& spec) {
@@ -457,6 +470,8 @@ void bind_program(nb::module_& m) {
 }  // namespace
 
 NB_MODULE(_native, m) {
+  // What is still referenced when the interpreter ends goes with the process; users need no report.
+  nb::set_leak_warnings(false);
   m.doc() = "The native core of octavo.";
   m.attr("SAMPLE_ROW_FORMAT") = kSampleRowFormat;
   m.def("isa_levels", &isa_levels);

@@ -1,0 +1,230 @@
+"""The loop body: schedule, run, apply, emit. Owns which requests are live, and their last words.
+
+Every sequence gets exactly one terminal output, whatever happens. Must not know how a step is
+computed, nor who reads the outputs. Not thread-safe: one thread submits, aborts and steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from octavo.core.outputs import (
+    EngineOutputs,
+    EngineStats,
+    FinishReason,
+    RequestTimes,
+    SequenceOutput,
+)
+from octavo.core.request import EngineRequest
+from octavo.core.schedule import ScheduledStep, StepResult
+from octavo.core.sequence import Sequence
+from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
+from octavo.engine.sequences import make_sequences, times_of
+from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
+from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
+
+MAX_FAILED_STEPS = 3
+"""So many failed steps in a row are no accident: the engine gives up."""
+
+STEP_FAILED = "the engine failed while it computed this request; its log has the details"
+OUTPUT_FAILED = "the engine could not turn this request's tokens into text; its log has the details"
+ENGINE_DEAD = "the engine has stopped after repeated failures; its log has the details"
+
+logger = logging.getLogger(__name__)
+
+
+class StepRunner(Protocol):
+    """Whoever computes a step. May raise anything: the engine answers for it."""
+
+    def run(self, step: ScheduledStep) -> StepResult: ...
+
+
+@dataclass(slots=True)
+class _Counters:
+    """Totals since the engine started."""
+
+    num_steps: int = 0
+    num_prompt_tokens: int = 0
+    num_generation_tokens: int = 0
+    num_step_tokens: int = 0
+    step_seconds: float = 0.0
+
+
+class Engine:
+    """`clock` gives seconds comparable to `EngineRequest.arrival_time`."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        runner: StepRunner,
+        tokenizer: DetokenizerSource | None,
+        seed: int = 0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._scheduler = scheduler
+        self._runner = runner
+        self._outputs = OutputProcessor(tokenizer)
+        self._can_write = tokenizer is not None
+        self._seeds = random.Random(seed)
+        self._clock = clock
+        self._live: dict[str, list[Sequence]] = {}
+        self._said: list[SequenceOutput] = []
+        self._finished: list[tuple[str, int, RequestTimes]] = []
+        self._counters = _Counters()
+        self._num_failed_steps = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` has anything to compute or to say."""
+        return self._scheduler.has_work or bool(self._said) or self._is_dead
+
+    def submit(self, request: EngineRequest) -> None:
+        """Take a request. Raises `RequestError` if it can never run, or `EngineDead`."""
+        if self._is_dead:
+            raise EngineDead(ENGINE_DEAD)
+        if request.request_id in self._live:
+            raise InvalidRequest(f"request id {request.request_id!r} is in use", param="request_id")
+        if request.sampling_params.stop_strings and not self._can_write:
+            raise InvalidRequest(
+                "stop strings need a tokenizer; this engine has none", param="stop"
+            )
+        sequences = make_sequences(request, unseeded=self._seeds.getrandbits(64))
+        if not self._scheduler.fits(sequences[0]):
+            raise PromptTooLong(
+                f"the prompt has {len(request.prompt_token_ids)} tokens; the engine holds "
+                f"{self._scheduler.max_sequence_tokens} per sequence, prompt and answer together",
+                param="prompt",
+            )
+        self._live[request.request_id] = sequences
+        for sequence in sequences:
+            self._outputs.start(sequence)
+            self._scheduler.add(sequence)
+
+    def abort(self, request_id: str) -> None:
+        """End a request in whatever state it is. Idempotent; unknown ids are ended already."""
+        self._end(list(self._live.get(request_id, ())), "abort")
+
+    def step(self) -> EngineOutputs:
+        """Compute one step and say what is new. Raises `EngineDead` if the last one failed all."""
+        if self._is_dead:
+            raise EngineDead(ENGINE_DEAD)
+        started = self._clock()
+        step = self._scheduler.schedule()
+        if step.sequences:
+            _stamp_scheduled(step, started)
+            result = self._run(step)
+            if result is not None:
+                for update in self._scheduler.apply(step, result):
+                    self._emit(update)
+            self._count(step, self._clock() - started)
+        said, finished = self._said, self._finished
+        self._said, self._finished = [], []
+        return EngineOutputs(outputs=said, finished=finished, stats=self.stats())
+
+    def stats(self) -> EngineStats:
+        kv = self._scheduler.kv.stats()
+        counters = self._counters
+        return EngineStats(
+            num_running=self._scheduler.num_running,
+            num_waiting=self._scheduler.num_waiting,
+            num_pages=kv.num_pages,
+            num_used_pages=kv.num_used_pages,
+            num_cached_pages=kv.num_cached_pages,
+            num_steps=counters.num_steps,
+            num_preemptions=self._scheduler.num_preemptions,
+            prefix_cache_queries=kv.prefix_queries,
+            prefix_cache_hits=kv.prefix_hits,
+            num_prompt_tokens=counters.num_prompt_tokens,
+            num_generation_tokens=counters.num_generation_tokens,
+            num_step_tokens=counters.num_step_tokens,
+            step_seconds=counters.step_seconds,
+        )
+
+    @property
+    def _is_dead(self) -> bool:
+        return self._num_failed_steps >= MAX_FAILED_STEPS
+
+    def _run(self, step: ScheduledStep) -> StepResult | None:
+        """The step's result; None if it failed, which ends the sequences that were in it."""
+        try:
+            result = self._runner.run(step)
+            _check_result(step, result)
+        except Exception:
+            logger.exception("a step of %d sequences failed", len(step.sequences))
+            self._num_failed_steps += 1
+            self._end([scheduled.sequence for scheduled in step.sequences], "error", STEP_FAILED)
+            if self._is_dead:
+                everyone = [sequence for live in self._live.values() for sequence in live]
+                self._end(everyone, "error", ENGINE_DEAD)
+            return None
+        self._num_failed_steps = 0
+        return result
+
+    def _emit(self, update: SequenceUpdate) -> None:
+        """Say what a step did to one sequence. One sequence's bad text is its own error only."""
+        sequence = update.sequence
+        self._count_tokens(update)
+        try:
+            output = self._outputs.process(update)
+        except Exception:
+            logger.exception("the output of a sequence failed")
+            self._end([sequence], "error", OUTPUT_FAILED)
+            return
+        if output is None:
+            return
+        self._said.append(output)
+        if output.finish_reason is not None:
+            self._retire(sequence)
+
+    def _end(
+        self, sequences: Iterable[Sequence], reason: FinishReason, error: str | None = None
+    ) -> None:
+        for sequence in sequences:
+            self._said.append(self._outputs.terminate(sequence, reason, error))
+            self._retire(sequence)
+
+    def _retire(self, sequence: Sequence) -> None:
+        """Its terminal output is said: nothing of it stays."""
+        self._scheduler.finish(sequence)
+        request_id, index = sequence.key
+        self._finished.append((request_id, index, times_of(sequence, self._clock())))
+        self._live[request_id].remove(sequence)
+        if not self._live[request_id]:
+            del self._live[request_id]
+
+    def _count(self, step: ScheduledStep, seconds: float) -> None:
+        self._counters.num_steps += 1
+        self._counters.num_step_tokens += step.num_tokens
+        self._counters.step_seconds += max(0.0, seconds)
+
+    def _count_tokens(self, update: SequenceUpdate) -> None:
+        """A prompt counts when its first token is drawn, and once for all n sequences."""
+        sequence, scheduled = update.sequence, update.scheduled
+        if update.result.token_id is not None:
+            self._counters.num_generation_tokens += 1
+        num_computed = scheduled.start + scheduled.num_tokens
+        if sequence.first_token_time or num_computed < sequence.num_prompt_tokens:
+            return
+        sequence.first_token_time = self._clock()
+        if sequence.index == 0:
+            self._counters.num_prompt_tokens += sequence.num_prompt_tokens
+
+
+def _stamp_scheduled(step: ScheduledStep, now: float) -> None:
+    for scheduled in step.sequences:
+        if scheduled.sequence.first_scheduled_time == 0.0:
+            scheduled.sequence.first_scheduled_time = now
+
+
+def _check_result(step: ScheduledStep, result: StepResult) -> None:
+    """A result that does not answer the step is as good as none. Raises ValueError."""
+    if len(result.results) != len(step.sequences):
+        raise ValueError(f"{len(result.results)} results for {len(step.sequences)} sequences")
+    for scheduled, outcome in zip(step.sequences, result.results, strict=True):
+        if scheduled.samples != (outcome.token_id is not None):
+            raise ValueError(f"sequence {scheduled.sequence.key} has no token, or one too many")

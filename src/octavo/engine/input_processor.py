@@ -1,0 +1,209 @@
+"""From what a client sends (text, token ids or chat messages) to a checked `EngineRequest`.
+
+Owns every check that needs the vocabulary or the context length; `SamplingParams` has checked its
+ranges already. What passes here cannot break a step. Must not know the engine, nor HTTP.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.tokenization import ChatTemplate, Tokenizer, encode_chat
+
+Message = Mapping[str, object]
+
+CHEAP_BYTES_PER_TOKEN = 16
+"""Texts up to so many bytes per token of context are tokenised without asking whether they fit."""
+
+
+class InputProcessor:
+    """`vocab_size` is the number of rows of the model's embedding, `max_model_len` the tokens that
+    prompt and answer may have together. May be used by many threads. Ids are allowed that have
+    both a row and a spelling; either side may be padded."""
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        *,
+        vocab_size: int,
+        max_model_len: int,
+    ) -> None:
+        self.tokenizer = tokenizer
+        self.template = template
+        self.vocab_size = min(vocab_size, tokenizer.vocab_size)
+        self.max_model_len = max_model_len
+
+    def completion(
+        self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
+    ) -> EngineRequest:
+        """A request that continues a text or token ids. Raises `InvalidRequest`, `PromptTooLong`.
+
+        Spellings of control tokens in a text become control tokens: it is the whole context, and
+        its author writes it as a chat template would. An empty text is the BOS token alone.
+        """
+        ids = self.encode(prompt) if isinstance(prompt, str) else self._checked_ids(prompt)
+        return self._request(ids, params, "prompt", cache_salt)
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        params: SamplingParams,
+        *,
+        add_generation_prompt: bool = True,
+        template_kwargs: Mapping[str, object] | None = None,
+        cache_salt: str = "",
+    ) -> EngineRequest:
+        """A request that answers a conversation. Contents never become control tokens.
+
+        Raises as `completion`, and `TemplateError` if the model's template refuses the messages.
+        """
+        ids = self.encode_messages(
+            messages, add_generation_prompt=add_generation_prompt, template_kwargs=template_kwargs
+        )
+        return self._request(ids, params, "messages", cache_salt)
+
+    def encode(
+        self, text: str, *, add_special_tokens: bool = True, parse_special: bool = True
+    ) -> list[int]:
+        """The prompt ids of a text; with `add_special_tokens` exactly one BOS if the model starts
+        with one, whether or not the text spells it. Raises `InvalidRequest`, `PromptTooLong`."""
+        self._check_text((text,), "prompt")
+        ids = self.tokenizer.encode(
+            text, add_special_tokens=add_special_tokens, parse_special=parse_special
+        )
+        bos = self.tokenizer.bos_token_id
+        return [bos] if not ids and add_special_tokens and bos is not None else ids
+
+    def encode_messages(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        template_kwargs: Mapping[str, object] | None = None,
+    ) -> list[int]:
+        """The prompt ids of a conversation."""
+        if self.template is None:
+            raise InvalidRequest("this model has no chat template", param="messages")
+        if not messages:
+            raise InvalidRequest("messages is empty; at least one is needed", param="messages")
+        self._check_text(_strings_in(messages), "messages")
+        return encode_chat(
+            self.tokenizer,
+            self.template,
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            kwargs=template_kwargs or {},
+        )
+
+    def _request(
+        self, ids: list[int], params: SamplingParams, param: str, cache_salt: str
+    ) -> EngineRequest:
+        if not ids:
+            raise InvalidRequest(f"{param} has no tokens; at least one is needed", param=param)
+        self._check_params(params)
+        return EngineRequest(
+            request_id=uuid.uuid4().hex,
+            prompt_token_ids=ids,
+            sampling_params=self._with_max_tokens(len(ids), params, param),
+            arrival_time=time.time(),
+            cache_salt=cache_salt,
+        )
+
+    def _with_max_tokens(
+        self, num_prompt_tokens: int, params: SamplingParams, param: str
+    ) -> SamplingParams:
+        """With a definite `max_tokens`: as asked if it fits, or the rest of the context."""
+        room = self.max_model_len - num_prompt_tokens
+        if params.max_tokens is None and room >= 1:
+            return replace(params, max_tokens=room)
+        if params.max_tokens is not None and params.max_tokens <= room:
+            return params
+        asked = f" and max_tokens is {params.max_tokens}" if params.max_tokens is not None else ""
+        raise PromptTooLong(
+            f"{param} has {num_prompt_tokens} tokens{asked}; the context length is "
+            f"{self.max_model_len} tokens, prompt and answer together",
+            param=param,
+        )
+
+    def _check_params(self, params: SamplingParams) -> None:
+        if params.stop_strings and not params.detokenize:
+            raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
+        for name, ids in (
+            ("stop_token_ids", params.stop_token_ids or ()),
+            ("logit_bias", params.logit_bias or ()),
+        ):
+            for token_id in ids:
+                if token_id >= self.vocab_size:
+                    raise InvalidRequest(
+                        f"{name} has the token id {token_id}; {self._allowed_ids}", param=name
+                    )
+
+    def _checked_ids(self, prompt: list[int]) -> list[int]:
+        if len(prompt) > self.max_model_len:
+            raise PromptTooLong(
+                f"prompt has {len(prompt)} tokens; the context length is {self.max_model_len}",
+                param="prompt",
+            )
+        for position, token_id in enumerate(prompt):
+            if type(token_id) is not int or not 0 <= token_id < self.vocab_size:
+                raise InvalidRequest(
+                    f"prompt[{position}] is {_shown(token_id)}; {self._allowed_ids}", param="prompt"
+                )
+        return list(prompt)
+
+    def _check_text(self, texts: Iterator[str] | tuple[str, ...], param: str) -> None:
+        """Refuse, before tokenising, what is no Unicode text or cannot fit whatever its tokens."""
+        num_bytes = 0
+        for text in texts:
+            try:
+                num_bytes += len(text.encode())
+            except UnicodeEncodeError:
+                raise InvalidRequest(
+                    f"{param} has half of a surrogate pair; Unicode text is allowed", param=param
+                ) from None
+        if num_bytes <= self.max_model_len * CHEAP_BYTES_PER_TOKEN:
+            return
+        max_bytes = self.max_model_len * self._longest_token_bytes
+        if num_bytes > max_bytes:
+            raise PromptTooLong(
+                f"{param} has {num_bytes} bytes; a context of {self.max_model_len} tokens holds "
+                f"at most {max_bytes}",
+                param=param,
+            )
+
+    @property
+    def _allowed_ids(self) -> str:
+        return f"an integer from 0 to {self.vocab_size - 1} is allowed"
+
+    @cached_property
+    def _longest_token_bytes(self) -> int:
+        """Looked up when the first long text comes: it walks the vocabulary."""
+        return max(len(self.tokenizer.token_bytes(i)) for i in range(self.tokenizer.vocab_size))
+
+
+def _strings_in(value: object) -> Iterator[str]:
+    """Every string within messages, however nested."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _strings_in(item)
+    elif isinstance(value, Sequence):
+        for item in value:
+            yield from _strings_in(item)
+
+
+def _shown(value: object) -> str:
+    """For a message: any value in few characters (and huge integers cannot be printed at all)."""
+    if type(value) is int and value.bit_length() > 64:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value)[:40]

@@ -1,0 +1,173 @@
+"""From token ids to what a client sees: text in whole characters, stop strings, log probabilities.
+
+Owns the text of every live sequence. Must not know pages, budgets or who runs: it learns what a
+step did to a sequence, and answers with an output, whose finish may be news to the scheduler.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from octavo.core.outputs import FinishReason, SequenceOutput, TokenLogprobs
+from octavo.core.sampling_params import SamplingParams
+from octavo.core.sequence import Sequence
+from octavo.scheduler.scheduler import SequenceUpdate
+from octavo.scheduler.stopping import Finish
+from octavo.tokenization import StopMatcher
+
+
+class IncrementalDetokenizer(Protocol):
+    """Ids in, whole characters out; `flush` gives what is left, replacing half a character."""
+
+    def push(self, token_id: int) -> str: ...
+
+    def flush(self) -> str: ...
+
+
+class DetokenizerSource(Protocol):
+    """The one thing that the output side asks of a tokenizer."""
+
+    def detokenizer(self, *, skip_special_tokens: bool) -> IncrementalDetokenizer: ...
+
+
+class TextStream:
+    """The text of one sequence as far as it may be shown: no half character, no part of a stop."""
+
+    def __init__(self, detokenizer: IncrementalDetokenizer, params: SamplingParams) -> None:
+        self._detokenizer = detokenizer
+        self._matcher: StopMatcher | None = None
+        if params.stop_strings:
+            self._matcher = StopMatcher(params.stop_strings, params.include_stop_str_in_output)
+
+    def push(self, token_id: int, *, may_stop: bool) -> tuple[str, str | None]:
+        """Text that may be shown now, and the stop string that has just been completed, if any.
+
+        Unless `may_stop`, the token's text is shown as it is and can be no part of a stop string.
+        """
+        return self._match(self._detokenizer.push(token_id), may_stop)
+
+    def flush(self, *, may_stop: bool) -> tuple[str, str | None]:
+        """The rest, when no more tokens come."""
+        text, matched = self._match(self._detokenizer.flush(), may_stop)
+        if matched is None and self._matcher is not None:
+            text += self._matcher.flush()
+        return text, matched
+
+    def _match(self, text: str, may_stop: bool) -> tuple[str, str | None]:
+        if self._matcher is None or not may_stop:
+            return text, None
+        result = self._matcher.push(text)
+        return result.text, result.matched
+
+
+class OutputProcessor:
+    """Outputs carry what is new since the last one. `start` each sequence before its first step;
+    the output with a finish reason is its last."""
+
+    def __init__(self, tokenizer: DetokenizerSource | None) -> None:
+        self._tokenizer = tokenizer
+        self._texts: dict[Sequence, TextStream] = {}
+        self._prompt_logprobs: dict[Sequence, list[TokenLogprobs | None]] = {}
+
+    def start(self, sequence: Sequence) -> None:
+        params = sequence.params
+        if params.detokenize and self._tokenizer is not None:
+            detokenizer = self._tokenizer.detokenizer(
+                skip_special_tokens=params.skip_special_tokens
+            )
+            self._texts[sequence] = TextStream(detokenizer, params)
+        if params.prompt_logprobs is not None and sequence.index == 0:
+            self._prompt_logprobs[sequence] = [None] * sequence.num_prompt_tokens
+
+    def process(self, update: SequenceUpdate) -> SequenceOutput | None:
+        """What the client hears of a step; None while the prompt is still being computed."""
+        self._collect_prompt_logprobs(update)
+        token_id = update.result.token_id
+        if token_id is None and update.finish is None:
+            return None
+        sequence = update.sequence
+        text, finish = self._advance_text(sequence, token_id, update.finish)
+        output = SequenceOutput(
+            request_id=sequence.request.request_id,
+            index=sequence.index,
+            token_ids=[] if token_id is None else [token_id],
+            text=text,
+            logprobs=_new_logprobs(update),
+            prompt_logprobs=self._prompt_logprobs.pop(sequence, None),
+            finish_reason=finish.reason if finish is not None else None,
+            stop_reason=finish.stop_reason if finish is not None else None,
+            num_cached_tokens=sequence.num_cached_tokens,
+        )
+        if finish is not None:
+            self._forget(sequence)
+        return output
+
+    def terminate(
+        self, sequence: Sequence, reason: FinishReason, error: str | None = None
+    ) -> SequenceOutput:
+        """The last output of a sequence that ends from outside.
+
+        An abort lets go of the text held back so far; after an error no text can be relied on.
+        """
+        text = self._flush(sequence)[0] if reason == "abort" else ""
+        self._forget(sequence)
+        return SequenceOutput(
+            request_id=sequence.request.request_id,
+            index=sequence.index,
+            text=text,
+            finish_reason=reason,
+            num_cached_tokens=sequence.num_cached_tokens,
+            error=error,
+        )
+
+    def _advance_text(
+        self, sequence: Sequence, token_id: int | None, finish: Finish | None
+    ) -> tuple[str, Finish | None]:
+        """New text, and the finish after stop strings had their say. They win over lengths."""
+        text, matched = "", None
+        if token_id is not None and _is_shown(sequence.params, finish):
+            text, matched = self._push(sequence, token_id)
+        if matched is None and finish is not None:
+            rest, matched = self._flush(sequence)
+            text += rest
+        return text, finish if matched is None else Finish("stop", matched)
+
+    def _push(self, sequence: Sequence, token_id: int) -> tuple[str, str | None]:
+        stream = self._texts.get(sequence)
+        if stream is None:
+            return "", None
+        return stream.push(token_id, may_stop=_may_stop(sequence))
+
+    def _flush(self, sequence: Sequence) -> tuple[str, str | None]:
+        stream = self._texts.get(sequence)
+        return ("", None) if stream is None else stream.flush(may_stop=_may_stop(sequence))
+
+    def _collect_prompt_logprobs(self, update: SequenceUpdate) -> None:
+        """By position, since rows that are computed again after preemption come again."""
+        collected = self._prompt_logprobs.get(update.sequence)
+        if collected is None or update.result.prompt_logprobs is None:
+            return
+        first = update.scheduled.start + 1
+        for position, entry in enumerate(update.result.prompt_logprobs, first):
+            if position < len(collected):
+                collected[position] = entry
+
+    def _forget(self, sequence: Sequence) -> None:
+        self._texts.pop(sequence, None)
+        self._prompt_logprobs.pop(sequence, None)
+
+
+def _may_stop(sequence: Sequence) -> bool:
+    """Stop strings count in text that comes after the first `min_tokens` tokens, as in vLLM."""
+    return sequence.num_output_tokens > sequence.params.min_tokens
+
+
+def _is_shown(params: SamplingParams, finish: Finish | None) -> bool:
+    """A stop token is no text, unless asked for."""
+    return finish is None or finish.reason != "stop" or params.include_stop_str_in_output
+
+
+def _new_logprobs(update: SequenceUpdate) -> list[TokenLogprobs] | None:
+    if update.sequence.params.logprobs is None:
+        return None
+    return [] if update.result.logprobs is None else [update.result.logprobs]

@@ -1,0 +1,183 @@
+"""The offline door: `LLM(model).generate(...)` and `.chat(...)`, with vLLM's names.
+
+Holds no policy of its own: prompts become requests, the engine's deltas become results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TypeVar
+
+from octavo.config.engine import EngineConfig
+from octavo.config.options import from_keywords
+from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.local import LocalEngine
+from octavo.entrypoints.progress import BatchBar
+from octavo.entrypoints.results import RequestOutput, ResultBuilder
+from octavo.errors import EngineDead, InvalidRequest
+from octavo.tokenization import Tokenizer
+
+Prompt = str | Mapping[str, str | list[int]]
+"""A text, {"prompt": text} or {"prompt_token_ids": ids}."""
+
+Message = Mapping[str, object]
+Conversation = Sequence[Message]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    request: EngineRequest
+    prompt: str | None
+
+
+class LLM:
+    """A model in this process. Not for use by several threads at once.
+
+    `model` is a path of a GGUF file, a catalogue name or a hub id; `engine_options` are the flags
+    of `octavo serve` with underscores. Raises ConfigError on an unknown option, FetchError or
+    WeightError on a model that cannot be had.
+    """
+
+    def __init__(self, model: str, **engine_options: object) -> None:
+        config = from_keywords(EngineConfig, {"model": model, **engine_options})
+        self._engine = LocalEngine(config)
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        use_tqdm: bool = True,
+    ) -> list[RequestOutput]:
+        """Complete each prompt; results in the order of the prompts.
+
+        One SamplingParams serves all prompts, or there is one for each. Raises RequestError,
+        before anything runs, if any prompt cannot be honoured.
+        """
+        batch: Sequence[Prompt] = [prompts] if isinstance(prompts, str | Mapping) else prompts
+        all_params = _spread(sampling_params, len(batch))
+        prepared = [
+            self._prepare_prompt(prompt, params)
+            for prompt, params in zip(batch, all_params, strict=True)
+        ]
+        return self._run(prepared, use_tqdm)
+
+    def chat(
+        self,
+        messages: Conversation | Sequence[Conversation],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        use_tqdm: bool = True,
+        add_generation_prompt: bool = True,
+        chat_template_kwargs: Mapping[str, object] | None = None,
+    ) -> list[RequestOutput]:
+        """Answer one conversation, or each of a list of them. Otherwise as `generate`."""
+        batch = _conversations(messages)
+        all_params = _spread(sampling_params, len(batch))
+        prepared = [
+            _Prepared(
+                self._engine.front.inputs.chat(
+                    conversation,
+                    params,
+                    add_generation_prompt=add_generation_prompt,
+                    template_kwargs=chat_template_kwargs,
+                ),
+                prompt=None,
+            )
+            for conversation, params in zip(batch, all_params, strict=True)
+        ]
+        return self._run(prepared, use_tqdm)
+
+    def get_tokenizer(self) -> Tokenizer:
+        return self._engine.front.tokenizer
+
+    def get_metrics(self) -> EngineStats:
+        """Counters and gauges of the engine as they stand."""
+        return self._engine.stats()
+
+    def shutdown(self) -> None:
+        """Give memory and threads back. The object is of no use afterwards."""
+        self._engine.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.shutdown()
+
+    def _prepare_prompt(self, prompt: Prompt, params: SamplingParams) -> _Prepared:
+        text, content = _read_prompt(prompt)
+        return _Prepared(self._engine.front.inputs.completion(content, params), text)
+
+    def _run(self, prepared: Sequence[_Prepared], use_tqdm: bool) -> list[RequestOutput]:
+        tokenizer = self.get_tokenizer()
+        builders = {
+            item.request.request_id: ResultBuilder(item.request, item.prompt, tokenizer)
+            for item in prepared
+        }
+
+        def keep_times(request_id: str, index: int, times: RequestTimes) -> None:
+            if index == 0:
+                builders[request_id].result.metrics = times
+
+        requests = [item.request for item in prepared]
+        with BatchBar(len(requests), is_shown=use_tqdm) as bar:
+            for delta in self._engine.run(requests, on_finished=keep_times):
+                builder = builders[delta.request_id]
+                _add(builder, delta)
+                bar.add(num_tokens=len(delta.token_ids), num_prompts=int(builder.result.finished))
+        return [builder.result for builder in builders.values()]
+
+
+def _add(builder: ResultBuilder, delta: SequenceOutput) -> None:
+    if delta.finish_reason == "error":
+        raise EngineDead(delta.error or "the engine failed; the request was not finished")
+    builder.add(delta)
+
+
+def _read_prompt(prompt: Prompt) -> tuple[str | None, str | list[int]]:
+    """The text, if it is one, and what to complete."""
+    if isinstance(prompt, str):
+        return prompt, prompt
+    if isinstance(prompt, Mapping) and len(prompt) == 1:
+        (key, value), *_ = prompt.items()
+        if key == "prompt" and isinstance(value, str):
+            return value, value
+        if key == "prompt_token_ids" and isinstance(value, list):
+            return None, value
+    raise InvalidRequest(
+        f"prompt is {prompt!r:.80}; a text, {{'prompt': text}} or"
+        " {'prompt_token_ids': [ids]} is allowed",
+        param="prompt",
+    )
+
+
+def _conversations(messages: Conversation | Sequence[Conversation]) -> list[Conversation]:
+    if all(isinstance(item, Mapping) for item in messages):
+        return [messages]  # type: ignore[list-item]
+    return list(messages)  # type: ignore[arg-type]
+
+
+def _spread(
+    params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int
+) -> list[SamplingParams]:
+    """One for each prompt."""
+    if params is None:
+        params = SamplingParams()
+    if isinstance(params, SamplingParams):
+        return [params] * num_prompts
+    if len(params) != num_prompts:
+        raise InvalidRequest(
+            f"{len(params)} sampling_params for {num_prompts} prompts; one for all,"
+            " or one for each is allowed",
+            param="sampling_params",
+        )
+    return list(params)

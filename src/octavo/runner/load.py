@@ -1,0 +1,96 @@
+"""Loading: from an open model file and resolved options to a runner that is ready.
+
+Everything is checked, and the program recorded, before the first weight is packed.
+"""
+
+from __future__ import annotations
+
+from octavo.config.engine import EngineConfig
+from octavo.core.model_config import ModelConfig
+from octavo.kernels._native import KvCache, ThreadPool
+from octavo.models.model import Model
+from octavo.models.registry import model_from_gguf
+from octavo.ops.compile import compile_program
+from octavo.ops.program import Program
+from octavo.runner.executable import ProgramExecutable
+from octavo.runner.memory import num_pages_for
+from octavo.runner.runner import Runner
+from octavo.runner.step import Step, StepLimits
+from octavo.sampling.sampler import Sampler
+from octavo.tokenization.vocabulary import Vocabulary
+from octavo.weights.gguf import GGUFFile
+from octavo.weights.loader import (
+    Progress,
+    check_weights,
+    held_format,
+    is_integer_format,
+    load_weights,
+)
+from octavo.weights.names import ROPE_FACTORS
+from octavo.weights.weight import Weight
+
+MIN_LOGIT_ROWS = 64
+"""A step may compute so many rows of prompt log probabilities, however few sequences may run."""
+
+
+def load_runner(file: GGUFFile, config: EngineConfig, progress: Progress | None = None) -> Runner:
+    """`config` has been resolved: no "auto" but for dtype, no None.
+
+    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small.
+    """
+    assert config.threads is not None
+    model = model_from_gguf(file)
+    weights = model.weights()
+    check_weights(file, weights, _tensors_of_config(model.config))
+    program = compile_for_file(file, model, config.dtype)
+    limits, num_pages = _limits(config, model.config)
+    pool = ThreadPool(config.threads)
+    loaded = load_weights(file, weights, config.dtype, pool, progress)
+    layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.config.layers]
+    pages = KvCache(num_pages, layers, config.kv_cache_dtype)
+    step = Step(limits)
+    return Runner(
+        model=model.config,
+        num_pages=num_pages,
+        step=step,
+        executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
+        sampler=Sampler(model.config.vocab_size, pool, config.isa),
+        stop_token_ids=_stop_token_ids(file),
+    )
+
+
+def compile_for_file(file: GGUFFile, model: Model, dtype: str, *, fuse: bool = True) -> Program:
+    """The program for the formats in which `dtype` holds the file's matrices."""
+
+    def is_integer(weight: Weight) -> bool:
+        return is_integer_format(held_format(file, weight, dtype))
+
+    return compile_program(model.forward, is_integer, fuse=fuse)
+
+
+def _tensors_of_config(config: ModelConfig) -> tuple[str, ...]:
+    """Tensors that went into the facts and are no weights of their own."""
+    has_factors = any(layer.rope.factors is not None for layer in config.layers)
+    return (ROPE_FACTORS,) if has_factors else ()
+
+
+def _limits(config: EngineConfig, model: ModelConfig) -> tuple[StepLimits, int]:
+    assert config.kv_cache_memory is not None
+    assert config.max_model_len is not None
+    num_pages = num_pages_for(
+        model, config.kv_cache_dtype, config.kv_cache_memory, config.max_model_len
+    )
+    limits = StepLimits(
+        max_tokens=config.max_num_batched_tokens,
+        max_sequences=config.max_num_seqs,
+        max_logit_rows=max(config.max_num_seqs, MIN_LOGIT_ROWS),
+        max_context_tokens=config.max_model_len,
+    )
+    return limits, num_pages
+
+
+def _stop_token_ids(file: GGUFFile) -> frozenset[int]:
+    """None for a file without a tokenizer, whose tokens have no meaning to stop at."""
+    if "tokenizer.ggml.model" not in file.metadata:
+        return frozenset()
+    return Vocabulary.from_gguf(file.metadata, file.path).stop_token_ids

@@ -1,0 +1,92 @@
+"""The runner: one step from what the scheduler wants to what came out. Fill, run, sample.
+
+Knows no requests, no pages' owners and no executable's kind.
+"""
+
+from __future__ import annotations
+
+from octavo.core.model_config import ModelConfig
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+from octavo.core.schedule import ScheduledSequence, ScheduledStep, StepResult
+from octavo.core.sequence import PAGE_TOKENS, Sequence
+from octavo.ops.program import Program
+from octavo.runner.executable import Executable
+from octavo.runner.step import Step
+from octavo.sampling.sampler import Sampler
+
+
+class Runner:
+    """Owns the step buffers, the executable and the sampler of one model.
+
+    `stop_token_ids` are the model's own; the sampler keeps them out of answers that must go on.
+    """
+
+    def __init__(
+        self,
+        model: ModelConfig,
+        num_pages: int,
+        step: Step,
+        executable: Executable,
+        sampler: Sampler,
+        stop_token_ids: frozenset[int],
+    ) -> None:
+        self.model = model
+        self.num_pages = num_pages
+        self._step = step
+        self._executable: Executable | None = executable
+        self._sampler = sampler
+        self._stop_token_ids = stop_token_ids
+
+    @property
+    def max_model_len(self) -> int:
+        return self._step.limits.max_context_tokens
+
+    @property
+    def max_logit_rows(self) -> int:
+        return self._step.limits.max_logit_rows
+
+    @property
+    def program(self) -> Program:
+        return self._open_executable().program
+
+    def run(self, scheduled: ScheduledStep) -> StepResult:
+        """Compute one step; one result per scheduled sequence, in order."""
+        self._step.fill(scheduled)
+        logits = self._open_executable().run()
+        return StepResult(self._sampler.sample(logits, scheduled, self._stop_token_ids))
+
+    def profile(self, num_tokens: int) -> list[float]:
+        """Seconds of each instruction, in one step of one new sequence of so many tokens.
+
+        Overwrites pages: for a runner that serves nobody. Raises `ValueError` if it does not fit.
+        """
+        executable = self._open_executable()
+        self._step.fill(_sample_step(num_tokens))
+        executable.run()
+        return executable.profile()
+
+    def close(self) -> None:
+        """Give memory and threads back as soon as nobody else holds them."""
+        self._executable = None
+
+    def _open_executable(self) -> Executable:
+        if self._executable is None:
+            raise ValueError("the runner is closed")
+        return self._executable
+
+
+def _sample_step(num_tokens: int) -> ScheduledStep:
+    token_ids = [0] * num_tokens
+    request = EngineRequest(
+        request_id="profile",
+        prompt_token_ids=token_ids,
+        sampling_params=SamplingParams(),
+        arrival_time=0.0,
+    )
+    sequence = Sequence(
+        request=request, index=0, token_ids=token_ids, num_prompt_tokens=num_tokens, seed=0
+    )
+    sequence.page_table = list(range(-(-num_tokens // PAGE_TOKENS)))
+    one = ScheduledSequence(sequence=sequence, start=0, num_tokens=num_tokens, samples=True)
+    return ScheduledStep([one], num_tokens)

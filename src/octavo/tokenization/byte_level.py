@@ -1,0 +1,97 @@
+"""Byte-level BPE ("gpt2" in GGUF): every byte is a printable character, words are merged by rank.
+
+Scheme: Radford et al., "Language Models are Unsupervised Multitask Learners" (2019), section 2.2.
+Control tokens are left out of the model on purpose: no text can be merged into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import MappingProxyType
+from typing import Final
+
+import tokenizers
+from tokenizers import models, pre_tokenizers
+
+from octavo.errors import TokenizerError
+from octavo.tokenization.split_rules import SPLIT_RULES, SplitRule
+from octavo.tokenization.vocabulary import TokenType, Vocabulary
+
+
+def _byte_of_character() -> dict[str, int]:
+    """Printable Latin-1 bytes stand for themselves, the others for characters from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable}
+    return table | {chr(0x100 + index): byte for index, byte in enumerate(others)}
+
+
+BYTE_OF_CHARACTER: Final = MappingProxyType(_byte_of_character())
+
+
+def spelled_bytes(token: str) -> bytes:
+    """The bytes that a token stands for; one that is not spelled in bytes stands for itself."""
+    try:
+        return bytes([BYTE_OF_CHARACTER[character] for character in token])
+    except KeyError:
+        return token.encode()
+
+
+def split_rule(vocabulary: Vocabulary) -> SplitRule:
+    rule = SPLIT_RULES.get(vocabulary.pre)
+    if rule is None:
+        known = ", ".join(name for name in SPLIT_RULES if name)
+        raise TokenizerError(
+            f"{vocabulary.source}: tokenizer.ggml.pre is {vocabulary.pre!r}, which is not known; "
+            f"known: {known}"
+        )
+    return rule
+
+
+def byte_level_tokenizer(vocabulary: Vocabulary, hidden: Iterable[int]) -> tokenizers.Tokenizer:
+    """Encodes plain text. Tokens of the ids `hidden` cannot come out.
+
+    A byte for which the vocabulary has no token (real ones lack some control characters) is left
+    out of the ids: the model was never shown one.
+    """
+    rule = split_rule(vocabulary)
+    ids = {token: id_ for id_, token in enumerate(vocabulary.tokens)}
+    for id_ in hidden:
+        ids.pop(vocabulary.tokens[id_], None)
+    try:
+        model = models.BPE(ids, _merges(vocabulary), ignore_merges=rule.whole_words)
+    except Exception as error:  # the library raises nothing more precise
+        raise TokenizerError(f"{vocabulary.source}: tokenizer.ggml.merges: {error}") from None
+    tokenizer = tokenizers.Tokenizer(model)
+    splits = [
+        pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated") for pattern in rule.patterns
+    ]
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*splits, byte_level])
+    return tokenizer
+
+
+def _merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+    if not vocabulary.merges:
+        raise TokenizerError(f"{vocabulary.source}: tokenizer.ggml.merges is missing or empty")
+    merges = []
+    for index, merge in enumerate(vocabulary.merges):
+        left, _, right = merge.partition(" ")
+        if not left or not right:
+            raise TokenizerError(
+                f"{vocabulary.source}: tokenizer.ggml.merges[{index}] is {merge!r:.80}; "
+                "two tokens with a space between them are needed"
+            )
+        merges.append((left, right))
+    return merges
+
+
+def is_marker(token: str, token_type: int) -> bool:
+    """Whether a token of a byte-level vocabulary is matched only where control tokens are.
+
+    Control tokens are, and user-defined ones spelled in brackets, such as <tool_call>: user text
+    must not spell them by accident. Other user-defined tokens (runs of spaces) are ordinary text.
+    """
+    if token_type == TokenType.USER_DEFINED:
+        return len(token) > 2 and token[0] in "<[" and token[-1] in ">]"
+    return token_type in (TokenType.CONTROL, TokenType.UNKNOWN)

@@ -1,0 +1,106 @@
+"""What one rendering of a chat template may use: time, characters, sizes of values.
+
+Templates come out of model files and are hostile until proven otherwise (rule R2). Python can
+neither interrupt one long C call nor take back an allocation, so every operation that could make a
+value much larger than its operands asks here first. Knows nothing of jinja2.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from octavo.errors import TemplateError
+
+MAX_SECONDS: Final = 0.25
+"""Of this thread's processor time, so that a busy machine fails no honest template."""
+MAX_WRITTEN_CHARS: Final = 1 << 24
+MAX_ITEMS: Final = 1 << 17
+MAX_INT_BITS: Final = 128
+
+
+class Budget:
+    """`max_chars` bounds the output and every string on the way to it."""
+
+    def __init__(self, max_chars: int) -> None:
+        self.max_chars = max_chars
+        self._written_chars = 0
+        self._deadline = time.thread_time() + MAX_SECONDS
+
+    def tick(self, chars: int = 0) -> None:
+        """One loop pass, call or piece of output, which writes `chars` characters."""
+        self._written_chars += chars
+        if self._written_chars > MAX_WRITTEN_CHARS:
+            raise TemplateError(
+                f"the chat template writes more than {MAX_WRITTEN_CHARS} characters"
+            )
+        if time.thread_time() > self._deadline:
+            raise TemplateError(f"the chat template takes more than {MAX_SECONDS} seconds")
+
+    def chars(self, count: int) -> None:
+        """A string of `count` characters is about to be made."""
+        if count > self.max_chars:
+            raise TemplateError(
+                f"the chat template makes a text of {count} characters; at most "
+                f"{self.max_chars} are allowed for these messages"
+            )
+
+    def items(self, count: int) -> None:
+        """A list of `count` items is about to be made."""
+        if count > MAX_ITEMS:
+            raise TemplateError(
+                f"the chat template makes a list of {count} items; {MAX_ITEMS} are allowed"
+            )
+
+    def value(self, value: object) -> None:
+        """A nested value was made: as a tree (shared parts counted each time) it must be small."""
+        stack, items, chars = [value], 0, 0
+        while stack:
+            item = stack.pop()
+            items += 1
+            if isinstance(item, str):
+                chars += len(item)
+            elif isinstance(item, dict):
+                stack.extend(item.keys())
+                stack.extend(item.values())
+            elif isinstance(item, list | tuple):
+                stack.extend(item)
+            if items + len(stack) > MAX_ITEMS:
+                self.items(items + len(stack))
+        self.chars(chars)
+
+    def number(self, value: object) -> None:
+        if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
+            raise TemplateError(f"the chat template makes a number of over {MAX_INT_BITS} bits")
+
+    def operation(self, operator: str, left: object, right: object) -> None:
+        """`left operator right` is about to be computed."""
+        if operator == "%" and isinstance(left, str):
+            raise TemplateError("the chat template formats with %, which is not supported")
+        if operator == "**":
+            raise TemplateError("the chat template uses **, which is not supported")
+        if operator == "+":
+            self._joined(left, right)
+        if operator == "*":
+            self._repeated(left, right)
+            self._repeated(right, left)
+
+    def _joined(self, left: object, right: object) -> None:
+        if isinstance(left, str) and isinstance(right, str):
+            self.chars(len(left) + len(right))
+        elif isinstance(left, list | tuple) and isinstance(right, list | tuple):
+            self.items(len(left) + len(right))
+
+    def _repeated(self, sequence: object, times: object) -> None:
+        if not isinstance(times, int):
+            return
+        if isinstance(sequence, str):
+            self.chars(len(sequence) * times)
+        elif isinstance(sequence, list | tuple):
+            self.items(len(sequence) * times)
+
+
+def joined_chars(parts: Sequence[str], separator: str) -> int:
+    """Characters of separator.join(parts)."""
+    return sum(map(len, parts)) + len(separator) * max(len(parts) - 1, 0)

@@ -1,0 +1,144 @@
+"""The offline class on a real model: vLLM's names, one answer per prompt, errors before work."""
+
+from __future__ import annotations
+
+import pytest
+
+from octavo import LLM, SamplingParams
+from octavo.entrypoints.results import RequestOutput
+from octavo.errors import ConfigError, FetchError, InvalidRequest, PromptTooLong, RequestError
+
+GREEDY = SamplingParams(temperature=0.0, max_tokens=12)
+PROMPTS = ["The capital of France is", "One, two, three,", "def add(a, b):", "Once upon a time"]
+
+
+def texts(results: list[RequestOutput]) -> list[str]:
+    return [result.outputs[0].text for result in results]
+
+
+def test_a_question_is_answered(llm: LLM) -> None:
+    question = [{"role": "user", "content": "What is the capital of France?"}]
+    (result,) = llm.chat(question, SamplingParams(temperature=0.0, max_tokens=32), use_tqdm=False)
+    assert "Paris" in result.outputs[0].text
+    assert result.outputs[0].finish_reason == "stop"
+    assert result.prompt is None
+
+
+def test_a_batch_gives_each_prompt_what_it_gets_alone(llm: LLM) -> None:
+    together = llm.generate(PROMPTS, GREEDY, use_tqdm=False)
+    alone = [llm.generate(prompt, GREEDY, use_tqdm=False)[0] for prompt in PROMPTS]
+    assert texts(together) == texts(alone)
+    assert [result.prompt for result in together] == PROMPTS
+    for result in together:
+        assert result.finished
+        assert result.outputs[0].finish_reason == "length"
+        assert len(result.outputs[0].token_ids) == 12
+
+
+def test_a_prompt_may_come_as_text_mapping_or_ids(llm: LLM) -> None:
+    ids = llm.get_tokenizer().encode(PROMPTS[0], add_special_tokens=True)
+    results = llm.generate(
+        [PROMPTS[0], {"prompt": PROMPTS[0]}, {"prompt_token_ids": ids}], GREEDY, use_tqdm=False
+    )
+    assert len(set(texts(results))) == 1
+    assert [result.prompt for result in results] == [PROMPTS[0], PROMPTS[0], None]
+    assert [result.prompt_token_ids for result in results] == [ids] * 3
+
+
+def test_each_prompt_may_have_its_own_params(llm: LLM) -> None:
+    params = [SamplingParams(temperature=0.0, max_tokens=length) for length in (1, 2)]
+    results = llm.generate(PROMPTS[:2], params, use_tqdm=False)
+    assert [len(result.outputs[0].token_ids) for result in results] == [1, 2]
+
+
+def test_a_seed_fixes_the_draw_and_n_answers_differ(llm: LLM) -> None:
+    params = SamplingParams(n=3, seed=7, temperature=1.5, max_tokens=8)
+    first, second = (llm.generate(PROMPTS[3], params, use_tqdm=False)[0] for _ in range(2))
+    answers = [item.text for item in first.outputs]
+    assert answers == [item.text for item in second.outputs]
+    assert [item.index for item in first.outputs] == [0, 1, 2]
+    assert len(set(answers)) > 1
+
+
+def test_logprobs_are_returned_when_asked_for(llm: LLM) -> None:
+    params = SamplingParams(temperature=0.0, max_tokens=3, logprobs=2, prompt_logprobs=1)
+    (result,) = llm.generate(PROMPTS[0], params, use_tqdm=False)
+    answer = result.outputs[0]
+    assert answer.logprobs is not None
+    assert answer.cumulative_logprob is not None
+    for token_id, position in zip(answer.token_ids, answer.logprobs, strict=True):
+        assert position[token_id].rank == 1
+        assert position[token_id].logprob <= 0.0
+        assert len(position) == 2
+    chosen = [
+        position[token_id].logprob
+        for token_id, position in zip(answer.token_ids, answer.logprobs, strict=True)
+    ]
+    assert answer.cumulative_logprob == pytest.approx(sum(chosen))
+    assert result.prompt_logprobs is not None
+    assert len(result.prompt_logprobs) == len(result.prompt_token_ids)
+    assert result.prompt_logprobs[0] is None
+    assert all(result.prompt_logprobs[1:])
+
+
+def test_a_stop_string_ends_the_answer(llm: LLM) -> None:
+    whole = llm.generate(PROMPTS[1], GREEDY, use_tqdm=False)[0].outputs[0].text
+    stop = whole[4:7]
+    params = SamplingParams(temperature=0.0, max_tokens=12, stop=stop)
+    answer = llm.generate(PROMPTS[1], params, use_tqdm=False)[0].outputs[0]
+    assert answer.text == whole[: whole.index(stop)]
+    assert (answer.finish_reason, answer.stop_reason) == ("stop", stop)
+
+
+def test_metrics_and_cached_tokens_are_told(llm: LLM) -> None:
+    prompt = "A sheet of paper folded three times makes an octavo, " * 4
+    llm.generate(prompt, GREEDY, use_tqdm=False)
+    (again,) = llm.generate(prompt, GREEDY, use_tqdm=False)
+    assert again.num_cached_tokens >= 16
+    assert again.metrics is not None
+    assert again.metrics.num_generation_tokens == 12
+    stats = llm.get_metrics()
+    assert (stats.num_running, stats.num_waiting, stats.num_used_pages) == (0, 0, 0)
+
+
+def test_several_conversations_are_a_batch(llm: LLM) -> None:
+    conversations = [[{"role": "user", "content": text}] for text in ("Hi", "Name a colour.")]
+    assert len(llm.chat(conversations, GREEDY, use_tqdm=False)) == 2
+
+
+def test_an_empty_batch_has_no_results(llm: LLM) -> None:
+    assert llm.generate([], GREEDY) == []
+
+
+@pytest.mark.parametrize(
+    ("prompts", "error"),
+    [
+        (["fine", {"prompt_token_ids": [10**6]}], InvalidRequest),
+        (["fine", {"text": "x"}], InvalidRequest),
+        (["fine", 3], InvalidRequest),
+        (["fine", {"prompt_token_ids": [5] * 2000}], PromptTooLong),
+    ],
+)
+def test_one_bad_prompt_is_refused_before_any_runs(
+    llm: LLM, prompts: list[str], error: type[RequestError]
+) -> None:
+    steps = llm.get_metrics().num_steps
+    with pytest.raises(error):
+        llm.generate(prompts, GREEDY, use_tqdm=False)
+    assert llm.get_metrics().num_steps == steps
+    assert len(texts(llm.generate("fine", GREEDY, use_tqdm=False))) == 1
+
+
+def test_params_must_match_the_prompts_in_number(llm: LLM) -> None:
+    with pytest.raises(InvalidRequest, match="1 sampling_params for 2 prompts"):
+        llm.generate(PROMPTS[:2], [GREEDY], use_tqdm=False)
+
+
+def test_an_unknown_option_is_refused_before_anything_is_loaded() -> None:
+    with pytest.raises(ConfigError, match="'max_model_length' is not an option; did you mean"):
+        LLM("smollm2", max_model_length=3)
+
+
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(FetchError, match="did you mean smollm2"):
+        LLM("smollm")

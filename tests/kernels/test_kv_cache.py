@@ -1,0 +1,57 @@
+"""The memory of key/value pages: shapes, bounds, and that untouched pages cost nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from octavo.kernels import _native as native
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_layers_of_pages_may_differ_and_begin_zeroed(dtype: str) -> None:
+    cache = native.KvCache(3, [(2, 16), (1, 64)], dtype)
+    size = 4 if dtype == "float32" else 2
+    assert cache.num_bytes >= 3 * (2 * 2 * 16 * 16 + 2 * 64 * 16) * size
+    assert cache.read_page(0, 2).shape == (2, 2, 256)
+    assert cache.read_page(1, 0).shape == (1, 2, 1024)
+    assert not cache.read_page(1, 2).any()
+
+
+def test_untouched_pages_take_no_memory() -> None:
+    def resident_bytes() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    before = resident_bytes()
+    cache = native.KvCache(100_000, [(8, 128)] * 8, "float16")
+    assert cache.num_bytes > 10**10
+    assert resident_bytes() - before < 50 * 10**6
+
+
+@pytest.mark.parametrize(
+    ("num_pages", "layers", "dtype", "message"),
+    [
+        (0, [(1, 16)], "float16", "num_pages is 0"),
+        (1, [], "float16", "number of layers is 0"),
+        (1, [(0, 16)], "float16", "num_kv_heads is 0"),
+        (1, [(1, -1)], "float16", "head_dim is -1"),
+        (1, [(1, 40)], "float16", "head_dim is 40; multiples of 16"),
+        (1, [(1, 528)], "float16", "head_dim is 528; 1 to 512"),
+        (1, [(1, 16)], "int8", 'dtype is "int8"'),
+    ],
+)
+def test_page_shapes_out_of_range_are_refused(
+    num_pages: int, layers: list[tuple[int, int]], dtype: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        native.KvCache(num_pages, layers, dtype)
+
+
+def test_pages_beyond_the_address_space_are_refused() -> None:
+    with pytest.raises(MemoryError):
+        native.KvCache(2**31 - 1, [(4096, 512)] * 4096, "float16")
+    with pytest.raises(ValueError, match="layer is 1 of 1"):
+        native.KvCache(1, [(1, 16)], "float16").read_page(1, 0)
+    with pytest.raises(ValueError, match="page is 1 of 1"):
+        native.KvCache(1, [(1, 16)], "float16").read_page(0, 1)

@@ -1,0 +1,39 @@
+import pytest
+
+from octavo.core.model_config import LayerConfig, ModelConfig, RopeConfig
+from octavo.errors import ConfigError
+from octavo.runner.memory import num_pages_for, page_bytes
+
+ROPE = RopeConfig(theta=1e4, rotary_dim=16)
+MODEL = ModelConfig(
+    architecture="llama",
+    vocab_size=100,
+    hidden_size=64,
+    intermediate_size=64,
+    num_heads=4,
+    layers=(
+        LayerConfig(num_kv_heads=2, head_dim=16, rope=ROPE),
+        LayerConfig(num_kv_heads=1, head_dim=32, rope=ROPE),
+    ),
+    max_context_tokens=1000,
+    norm_eps=1e-5,
+    attention_scale=0.25,
+)
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float16", 2), ("bfloat16", 2)])
+def test_a_page_holds_keys_and_values_of_sixteen_tokens_in_all_layers(
+    dtype: str, size: int
+) -> None:
+    assert page_bytes(MODEL, dtype) == 2 * 16 * (2 * 16 + 32) * size
+
+
+def test_pages_are_those_that_fit() -> None:
+    size = page_bytes(MODEL, "float16")
+    assert num_pages_for(MODEL, "float16", 10 * size + size - 1, 160) == 10
+
+
+def test_memory_for_less_than_one_full_sequence_is_refused() -> None:
+    size = page_bytes(MODEL, "float16")
+    with pytest.raises(ConfigError, match=r"kv-cache-memory.*10 pages.*max-model-len 161.*11"):
+        num_pages_for(MODEL, "float16", 10 * size, 161)

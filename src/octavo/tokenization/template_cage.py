@@ -210,6 +210,7 @@ def _rewritten(node: nodes.Node) -> nodes.Node:
     elif isinstance(node, nodes.Compare):
         node.expr = _filter(node.expr, allowed.TICK)
     elif isinstance(node, nodes.Assign) and isinstance(node.target, nodes.NSRef):
+        assert isinstance(node.node, nodes.Expr)
         node.node = _filter(node.node, allowed.STORED)
     if isinstance(node, nodes.List | nodes.Dict):
         return _filter(node, allowed.CHECKED)

@@ -57,6 +57,10 @@ class RequestTooLarge(RequestError):
     status = 413
 
 
+class HeadersTooLarge(RequestError):
+    status = 431
+
+
 class CapacityError(RequestError):
     """Refused because of load; the client may retry after `retry_after_seconds`."""
 

@@ -187,14 +187,20 @@ def test_prompt_logprobs_bypass_the_cache() -> None:
     assert (asking.num_cached_tokens, plain.num_cached_tokens) == (0, 8)
 
 
-def test_cached_tokens_are_those_of_the_first_admission() -> None:
+def test_what_a_victim_finds_of_its_own_is_no_cache_hit() -> None:
     scheduler = make_scheduler(num_pages=6, page_tokens=2, max_num_seqs=2)
-    old, new = make_sequence([1] * 4, greedy(8)), make_sequence([2] * 4, greedy(4))
+    runner = runner_for(scheduler)
+    old, new = make_sequence([1] * 4, greedy(4)), make_sequence([2] * 4, greedy(8))
     scheduler.add(old)
     scheduler.add(new)
-    drain(scheduler)
-    assert new.num_preemptions > 0
+    while new.num_preemptions == 0:
+        one_step(scheduler, runner)
+    while new.state is SequenceState.PREEMPTED:
+        one_step(scheduler, runner)
+    assert runner.steps[-1].sequences[-1].start == 4
     assert new.num_cached_tokens == 0
+    stats = scheduler.kv.stats()
+    assert (stats.prefix_queries, stats.prefix_hits) == (8, 0)
 
 
 def test_siblings_wait_for_sequence_0_and_share_its_full_pages() -> None:
@@ -249,6 +255,16 @@ def test_siblings_go_on_when_sequence_0_is_aborted() -> None:
         scheduler.add(sequence)
     scheduler.finish(sequences[0])
     assert set(drain(scheduler)) == set(sequences[1:])
+
+
+def test_siblings_that_come_when_sequence_0_has_ended_need_not_wait_for_it() -> None:
+    scheduler = make_scheduler()
+    first, *late = make_n(3, num_prompt_tokens=6)
+    scheduler.add(first)
+    drain(scheduler)
+    for sequence in late:
+        scheduler.add(sequence)
+    assert set(drain(scheduler)) == set(late)
 
 
 @pytest.mark.parametrize("when", ["waiting", "scheduled", "running", "preempted", "finished"])

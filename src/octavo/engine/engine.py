@@ -110,8 +110,8 @@ class Engine:
         self._end(list(self._live.get(request_id, ())), "abort")
 
     def step(self) -> EngineOutputs:
-        """Compute one step and say what is new. Raises `EngineDead` once all was said."""
-        if self._is_dead and not self._said:
+        """Compute one step and say what is new. Raises `EngineDead` if the last one failed all."""
+        if self._is_dead:
             raise EngineDead(ENGINE_DEAD)
         started = self._clock()
         step = self._scheduler.schedule()

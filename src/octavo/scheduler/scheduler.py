@@ -109,7 +109,8 @@ class Scheduler:
         if sequence.index > 0 and request.request_id in self._followers:
             self._followers[request.request_id].append(sequence)
             return
-        if request.sampling_params.n > 1 and self.kv.enable_prefix_caching:
+        leads = sequence.index == 0 and request.sampling_params.n > 1
+        if leads and self.kv.enable_prefix_caching:
             self._followers[request.request_id] = []
         self._queue.append(sequence)
 

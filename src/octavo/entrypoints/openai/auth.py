@@ -16,9 +16,10 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from octavo.config.server import ServerConfig
-from octavo.errors import AuthenticationError, PermissionDenied
+from octavo.errors import AuthenticationError, HeadersTooLarge, PermissionDenied
 
 PUBLIC = "public"
+MAX_HEADER_LINES = 100
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -86,16 +87,27 @@ def _host_name(host: str) -> str:
 
 
 class Guard:
-    """Both checks. Kept in the app's state as `guard`."""
+    """All checks on headers. Kept in the app's state as `guard`."""
 
     def __init__(self, config: ServerConfig) -> None:
+        self._max_header_bytes = config.max_header_bytes
         self._keys = KeyRing(config.api_key)
         self._hosts = HostPolicy(config)
 
     def check(self, headers: Headers, *, is_public: bool) -> str:
-        """The tenant. Raises `PermissionDenied` or `AuthenticationError`."""
+        """The tenant. Raises `HeadersTooLarge`, `PermissionDenied` or `AuthenticationError`."""
+        self._check_size(headers)
         self._hosts.check(headers)
         return "" if is_public else self._keys.tenant(headers.get("authorization"))
+
+    def _check_size(self, headers: Headers) -> None:
+        """The HTTP parser bounds what it must hold; a block that comes in one piece is longer."""
+        num_bytes = sum(len(name) + len(value) for name, value in headers.raw)
+        if num_bytes > self._max_header_bytes or len(headers.raw) > MAX_HEADER_LINES:
+            raise HeadersTooLarge(
+                f"{len(headers.raw)} headers of {num_bytes} bytes; at most {MAX_HEADER_LINES} of "
+                f"{self._max_header_bytes} bytes together are allowed"
+            )
 
 
 class GuardedRoute(APIRoute):

@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
+from msgspec.structs import replace
+
 from octavo.core.outputs import SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineClient
@@ -16,7 +18,7 @@ from octavo.entrypoints.openai.streaming import merge
 from octavo.errors import CapacityError, EngineDead, RequestError, ServerDraining
 
 
-class GenerationFailed(RequestError):  # noqa: N818
+class GenerationFailed(RequestError):
     """The engine gave up on this one request."""
 
     status = 500
@@ -59,9 +61,13 @@ class Generation:
     async def outputs(self) -> AsyncIterator[tuple[int, SequenceOutput]]:
         """(choice, output) as they come. Raises `EngineDead` or `GenerationFailed`."""
         async for prompt_index, output in merge(self.ticket.streams):
-            if output.finish_reason == "error":
-                raise GenerationFailed(output.error or "the engine failed on this request")
-            yield prompt_index * self.n + output.index, output
+            choice = prompt_index * self.n + output.index
+            if output.finish_reason != "error":
+                yield choice, output
+                continue
+            if output.token_ids:
+                yield choice, replace(output, finish_reason=None)
+            raise GenerationFailed(output.error or "the engine failed on this request")
 
 
 class OpenRequests:

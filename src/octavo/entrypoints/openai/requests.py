@@ -169,7 +169,7 @@ class AbortBody(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     request_ids: list[str]
 
 
-_UNSUPPORTED_FIELDS: dict[type[RequestBody], frozenset[str]] = {
+UNSUPPORTED_FIELDS: dict[type[RequestBody], frozenset[str]] = {
     kind: frozenset(
         field.name for field in msgspec.structs.fields(kind) if field.type == Unsupported
     )
@@ -215,7 +215,7 @@ def _given(value: Json) -> str:
 
 
 def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
-    for name in value.keys() & _UNSUPPORTED_FIELDS[type(request)]:
+    for name in value.keys() & UNSUPPORTED_FIELDS[type(request)]:
         if value[name] is not None and not _is_neutral(name, value[name]):
             raise UnsupportedParameter(
                 f"{name} is {_given(value[name])}; this parameter is not supported",

@@ -1,4 +1,4 @@
-"""The application under uvicorn, with every limit set and an end that loses no accepted request."""
+"""One model, served: tokenizer and template, metrics, application, HTTP server."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from types import FrameType
-
-import uvicorn
 
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.engine.client import EngineClient
 from octavo.engine.factory import Front, load_front
 from octavo.entrypoints.openai.app import build_app
-from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.context import ModelInfo
+from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
 
-_FLUSH_SECONDS = 1
-"""After the drain every answer has been written; connections get this long to take it."""
+EXIT_ENGINE_GONE = 1
+"""Exit status after the engine died for good."""
 
 
 class ServedApp:
@@ -45,67 +43,15 @@ class ServedApp:
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""
-        context: ServerContext = self.app.state.context
-        server = DrainingServer(_uvicorn_config(self.app, self._options), context, on_ready)
-        watch = asyncio.create_task(self._stop_when_gone(server))
-        await server.serve(sockets=[listener])
-        watch.cancel()
-        return 1 if server.engine_is_gone else 0
-
-    async def _stop_when_gone(self, server: DrainingServer) -> None:
-        await self._client.wait_gone()
-        server.engine_is_gone = True
+        server = DrainingServer(self.app, self._options, on_ready)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        gone = asyncio.create_task(self._client.wait_gone())
+        await asyncio.wait({serving, gone}, return_when=asyncio.FIRST_COMPLETED)
+        engine_is_gone = gone.done()
+        gone.cancel()
         server.should_exit = True
-
-
-class DrainingServer(uvicorn.Server):
-    """The first signal drains, the second ends at once. The process then exits normally."""
-
-    def __init__(
-        self, config: uvicorn.Config, context: ServerContext, on_ready: Callable[[], None]
-    ) -> None:
-        super().__init__(config)
-        self.engine_is_gone = False
-        self._context = context
-        self._on_ready = on_ready
-        self._loop = asyncio.get_running_loop()
-        self._drain: asyncio.Task[None] | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        self._on_ready()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        self._loop.call_soon_threadsafe(self._begin_exit)
-
-    def _begin_exit(self) -> None:
-        if self._drain is None:
-            self._drain = self._loop.create_task(self._exit_drained())
-        else:
-            self.should_exit = True
-            self.force_exit = True
-
-    async def _exit_drained(self) -> None:
-        await self._context.open_requests.drain(self._context.options.drain_timeout_seconds)
-        self.should_exit = True
-
-
-def _uvicorn_config(app: object, options: ServerConfig) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        h11_max_incomplete_event_size=options.max_header_bytes,
-        limit_concurrency=options.max_num_connections,
-        timeout_keep_alive=options.keep_alive_seconds,
-        timeout_graceful_shutdown=_FLUSH_SECONDS,
-        backlog=1024,
-    )
+        await serving
+        return EXIT_ENGINE_GONE if engine_is_gone else 0
 
 
 def _page_facts(front: Front) -> dict[str, str]:

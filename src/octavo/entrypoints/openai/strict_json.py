@@ -17,7 +17,8 @@ MAX_INTEGER_DIGITS = 20
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def parse_json(body: bytes) -> Json:
@@ -35,18 +36,17 @@ def parse_json(body: bytes) -> Json:
 
 
 def _check_depth(body: bytes) -> None:
-    """Before parsing, as parsers recurse. Few brackets cannot nest deeply, wherever they stand."""
+    """Before parsing, as parsers recurse. Takes the innermost brackets away, level by level.
+
+    What is left is too deep, or unbalanced: the parser may complain of that, if it is short.
+    """
     if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
         return
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(body):
-        token = match[0]
-        if token in b"[{":
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
-        elif token in b"]}":
-            depth -= 1
+    brackets = _STRING.sub(b"", body).translate(None, _ALL_BUT_BRACKETS)
+    for _ in range(MAX_DEPTH):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    if len(brackets) > MAX_DEPTH or b"[]" in brackets or b"{}" in brackets:
+        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
 
 
 def _check_surrogates(value: Json) -> None:

@@ -1,0 +1,263 @@
+"""A whole server around a fake model: real routes, real engine, real scheduler, chosen tokens.
+
+Whatever a test does, the engine must hold no request and no page when it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from fastapi import FastAPI
+
+from octavo.config.server import ServerConfig
+from octavo.core.schedule import ScheduledStep
+from octavo.engine.engine import Engine
+from octavo.engine.in_process import InProcessEngine
+from octavo.engine.input_processor import InputProcessor
+from octavo.entrypoints.openai.app import build_app
+from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.tokenization import ChatTemplate
+from octavo.tokenization.spellings import Spellings
+from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
+
+MODEL = "fake"
+CONTEXT = 512
+MAX_NUM_SEQS = 8
+TIMEOUT_SECONDS = 30
+TEMPLATE = (
+    "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+
+Json = Any
+Script = Mapping[bytes, Sequence[int]]
+
+
+class ChatByteTokenizer(ByteTokenizer):
+    """A byte tokenizer that `encode_chat` can work with."""
+
+    markers = controls = Spellings({text: token_id for token_id, text in SPECIAL_TEXTS.items()})
+
+    def encode_parts(self, parts: Iterable[str | int]) -> list[int]:
+        ids: list[int] = []
+        for part in parts:
+            ids += [part] if isinstance(part, int) else part.encode()
+        return ids
+
+
+class Brake:
+    """Holds the engine back before a step. `release` lets some more steps go, `open` all."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._num_permits: float = math.inf
+
+    def close(self) -> None:
+        self._set(0)
+
+    def open(self) -> None:
+        self._set(math.inf)
+
+    def release(self, num_steps: int = 1) -> None:
+        self._set(self._num_permits + num_steps)
+
+    def wait(self, step: ScheduledStep) -> None:  # noqa: ARG002
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._num_permits > 0, TIMEOUT_SECONDS)
+            self._num_permits -= 1
+
+    def _set(self, num_permits: float) -> None:
+        with self._changed:
+            self._num_permits = num_permits
+            self._changed.notify_all()
+
+
+@dataclass
+class Server:
+    """One running server and what tests look at."""
+
+    app: FastAPI
+    engine: Engine
+    client: InProcessEngine
+    http: httpx.AsyncClient
+    metrics: EngineMetrics
+    brake: Brake
+    runner: FakeRunner
+
+    @property
+    def context(self) -> ServerContext:
+        context: ServerContext = self.app.state.context
+        return context
+
+    async def post(self, path: str, body: Json, **headers: str) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return await self.http.post(
+            path, content=content, headers={"Content-Type": "application/json", **headers}
+        )
+
+    async def complete(self, prompt: Json, **fields: Json) -> httpx.Response:
+        return await self.post("/v1/completions", {"prompt": prompt, **fields})
+
+    async def chat(self, content: str, **fields: Json) -> httpx.Response:
+        messages = [{"role": "user", "content": content}]
+        return await self.post("/v1/chat/completions", {"messages": messages, **fields})
+
+    async def events(self, path: str, body: Json) -> list[Json]:
+        """The stream's events, decoded; the end mark as the string '[DONE]'."""
+        response = await self.post(path, {**body, "stream": True})
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return parse_events(response.text)
+
+    async def check_canary(self) -> None:
+        """A plain request is still answered."""
+        response = await self.complete("canary", max_tokens=2)
+        assert response.status_code == 200, response.text
+        assert response.json()["usage"]["completion_tokens"] == 2
+
+    async def wait_idle(self) -> None:
+        """Nothing is open, running or waiting, and no page is held."""
+        for _ in range(int(TIMEOUT_SECONDS / 0.005)):
+            stats = self.client.stats()
+            if not (stats.num_running or stats.num_waiting or len(self.context.open_requests)):
+                break
+            await asyncio.sleep(0.005)
+        assert (stats.num_running, stats.num_waiting, stats.num_used_pages) == (0, 0, 0)
+        assert len(self.context.open_requests) == 0
+
+
+Scenario = Callable[[Server], Awaitable[None]]
+
+
+@dataclass
+class Setup:
+    """What a test wants of its server. `scripts` maps a prompt's bytes to the ids that follow."""
+
+    scripts: Script = field(default_factory=dict)
+    options: ServerConfig = field(default_factory=ServerConfig)
+    num_pages: int = 256
+    fail_on: Sequence[int] = ()
+    tokenizer: ByteTokenizer = field(default_factory=ChatByteTokenizer)
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self) -> tuple[Engine, FakeRunner, Brake]:
+        brake = Brake()
+        choose = ScriptedChoice(self.scripts)
+        runner = FakeRunner(
+            self.num_pages, 4, choose, fail_on=self.fail_on, on_run=lambda step: brake.wait(step)
+        )
+        choose.fallback = runner.hash_token
+        scheduler = make_scheduler(
+            num_pages=self.num_pages,
+            max_num_seqs=MAX_NUM_SEQS,
+            max_num_batched_tokens=64,
+            max_model_len=CONTEXT,
+            eos_token_ids=frozenset({EOS}),
+        )
+        return Engine(scheduler, runner, self.tokenizer), runner, brake
+
+
+class ScriptedChoice:
+    """Follows the script whose prompt begins the context, then says EOS; else hashes."""
+
+    fallback: Callable[[list[int], int], int]
+
+    def __init__(self, scripts: Script) -> None:
+        self._scripts = {(BOS, *prompt): ids for prompt, ids in scripts.items()}
+        self._scripts |= {tuple(prompt): ids for prompt, ids in scripts.items()}
+
+    def __call__(self, context: list[int], seed: int) -> int:
+        for prompt, ids in self._scripts.items():
+            position = len(context) - len(prompt)
+            if position >= 0 and tuple(context[: len(prompt)]) == prompt:
+                return ids[position] if position < len(ids) else EOS
+        return self.fallback(context, seed)
+
+
+def run(scenario: Scenario, setup: Setup | None = None) -> None:
+    """Run `scenario` against a fresh server; then the engine must be idle and empty."""
+    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), TIMEOUT_SECONDS))
+
+
+async def _run(scenario: Scenario, setup: Setup) -> None:
+    engine, runner, brake = setup.build()
+    client = InProcessEngine(engine)
+    template = ChatTemplate.from_gguf({"tokenizer.chat_template": TEMPLATE})
+    inputs = InputProcessor(
+        setup.tokenizer,  # type: ignore[arg-type]
+        template,
+        vocab_size=setup.tokenizer.vocab_size,
+        max_model_len=CONTEXT,
+    )
+    metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
+    client.observe(metrics)
+    model = ModelInfo(
+        names=(MODEL, "alias"), max_model_len=CONTEXT, max_num_seqs=MAX_NUM_SEQS, created=1
+    )
+    app = build_app(client, inputs, model, setup.options, metrics)
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    await client.start()
+    try:
+        async with httpx.AsyncClient(
+            transport=transport,
+            base_url="http://localhost",
+            headers=dict(setup.headers),
+            timeout=TIMEOUT_SECONDS,
+        ) as http:
+            server = Server(app, engine, client, http, metrics, brake, runner)
+            await scenario(server)
+            brake.open()
+            await server.wait_idle()
+    finally:
+        brake.open()
+        await client.shutdown()
+
+
+def parse_events(text: str) -> list[Json]:
+    events: list[Json] = []
+    for block in text.split("\n\n"):
+        if block.startswith("data: "):
+            data = block.removeprefix("data: ")
+            events.append(data if data == "[DONE]" else json.loads(data))
+        else:
+            assert block == "" or block.startswith(":"), block
+    return events
+
+
+def error_of(response: httpx.Response, status: int = 400) -> Json:
+    """The error object, in OpenAI's shape."""
+    assert response.status_code == status, response.text
+    body = response.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert body["error"]["message"]
+    return body["error"]
+
+
+def choice_texts(events: Sequence[Json], num_choices: int = 1) -> list[str]:
+    """What a stream's chunks say, joined per choice. Chat or completions."""
+    texts = [""] * num_choices
+    for event in events:
+        for choice in event["choices"] if event != "[DONE]" else ():
+            said = choice["text"] if "text" in choice else choice["delta"].get("content", "")
+            texts[choice["index"]] += said
+    return texts
+
+
+def finish_reasons(events: Sequence[Json], num_choices: int = 1) -> list[list[str]]:
+    """The reasons other than null, per choice."""
+    reasons: list[list[str]] = [[] for _ in range(num_choices)]
+    for event in events:
+        for choice in event["choices"] if event != "[DONE]" else ():
+            assert "finish_reason" in choice
+            if choice["finish_reason"] is not None:
+                reasons[choice["index"]].append(choice["finish_reason"])
+    return reasons

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from octavo import __version__
+from tests.fakes import BOS
+from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
+
+
+def test_models_are_listed_with_their_aliases() -> None:
+    async def scenario(server: Server) -> None:
+        listed = (await server.http.get("/v1/models")).json()
+        assert listed["object"] == "list"
+        assert [card["id"] for card in listed["data"]] == ["fake", "alias"]
+        assert listed["data"][1] == {
+            "id": "alias",
+            "object": "model",
+            "created": 1,
+            "owned_by": "octavo",
+            "root": "fake",
+            "parent": None,
+            "max_model_len": CONTEXT,
+            "permission": [],
+        }
+        one = await server.http.get("/v1/models/alias")
+        assert one.json() == listed["data"][1]
+        error_of(await server.http.get("/v1/models/org/other"), 404)
+
+    run(scenario)
+
+
+def test_version_and_liveness() -> None:
+    async def scenario(server: Server) -> None:
+        assert (await server.http.get("/version")).json() == {"version": __version__}
+        for path in ("/health", "/ping"):
+            assert (await server.http.get(path)).status_code == 200
+
+    run(scenario)
+
+
+def test_health_is_tied_to_the_engine() -> None:
+    async def scenario(server: Server) -> None:
+        await server.client.shutdown()
+        error = error_of(await server.http.get("/health"), 503)
+        assert error["type"] == "service_unavailable_error"
+        response = await server.complete("a")
+        error_of(response, 503)
+        assert "retry-after" in response.headers
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [("GET", "/nothing", 404), ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405)],
+)
+def test_what_the_router_refuses_has_the_shape_of_an_error(
+    method: str, path: str, status: int
+) -> None:
+    async def scenario(server: Server) -> None:
+        error_of(await server.http.request(method, path), status)
+
+    run(scenario)
+
+
+def test_tokens_there_and_back() -> None:
+    async def scenario(server: Server) -> None:
+        there = (await server.post("/tokenize", {"prompt": "hé"})).json()
+        ids = [BOS, *"hé".encode()]
+        assert there == {
+            "count": 4,
+            "max_model_len": CONTEXT,
+            "tokens": ids,
+            "token_strs": None,
+        }
+        plain = await server.post("/tokenize", {"prompt": "hé", "add_special_tokens": False})
+        assert plain.json()["tokens"] == ids[1:]
+        shown = await server.post("/tokenize", {"prompt": "hi", "return_token_strs": True})
+        assert shown.json()["token_strs"] == ["", "h", "i"]
+        back = await server.post("/detokenize", {"tokens": ids[1:]})
+        assert back.json() == {"prompt": "hé"}
+
+    run(scenario)
+
+
+def test_messages_are_tokenized_with_the_template() -> None:
+    async def scenario(server: Server) -> None:
+        messages = [{"role": "user", "content": "hi"}]
+        answer = (await server.post("/tokenize", {"messages": messages})).json()
+        usage = (await server.chat("hi", max_tokens=1)).json()["usage"]
+        assert answer["count"] == usage["prompt_tokens"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/tokenize", {}, "prompt"),
+        ("/tokenize", {"prompt": "a", "messages": []}, "prompt"),
+        ("/tokenize", {"prompt": 1}, "prompt"),
+        ("/detokenize", {}, "tokens"),
+        ("/detokenize", {"tokens": [-1]}, "tokens"),
+        ("/detokenize", {"tokens": [10**6]}, "tokens"),
+        ("/abort_requests", {"request_ids": "x"}, "request_ids"),
+    ],
+)
+def test_bad_bodies_are_refused_by_name(path: str, body: Json, param: str) -> None:
+    async def scenario(server: Server) -> None:
+        assert error_of(await server.post(path, body))["param"] == param
+
+    run(scenario)
+
+
+def _values(text: str) -> dict[str, float]:
+    return {
+        sample.name + sample.labels.get("finished_reason", ""): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_agree_with_what_clients_counted() -> None:
+    async def scenario(server: Server) -> None:
+        answers = await asyncio.gather(
+            *(server.complete(f"prompt {i}", max_tokens=1 + i % 5, n=1 + i % 2) for i in range(12))
+        )
+        usages = [answer.json()["usage"] for answer in answers]
+        response = await server.http.get("/metrics")
+        assert response.headers["content-type"].startswith("text/plain")
+        values = _values(response.text)
+        num_sequences = sum(1 + i % 2 for i in range(12))
+        assert values["vllm:request_success_totallength"] == num_sequences
+        assert values["vllm:prompt_tokens_total"] == sum(u["prompt_tokens"] for u in usages)
+        assert values["vllm:generation_tokens_total"] == sum(u["completion_tokens"] for u in usages)
+        assert values["vllm:time_to_first_token_seconds_count"] == num_sequences
+        assert values["vllm:num_requests_running"] == 0
+        assert values["vllm:kv_cache_usage_perc"] == 0
+        cached = sum(u["prompt_tokens_details"]["cached_tokens"] for u in usages)
+        assert values["vllm:prefix_cache_hits_total"] >= cached
+
+    run(scenario, Setup())

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from jinja2 import Undefined, nodes, pass_context
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Macro
@@ -23,7 +24,7 @@ from octavo.tokenization.template_filters import budget_of
 
 MAX_TEMPLATE_CHARS: Final = 1 << 17
 MAX_DEPTH: Final = 100
-MAX_NODES: Final = 50_000
+MAX_NODES: Final = 10_000
 
 _FORBIDDEN_NODES: Final = (
     nodes.Include,
@@ -79,7 +80,8 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = guarded(super()._parse(source, name, filename))
-        return tree.set_environment(self)
+        tree.set_environment(self)
+        return tree
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:  # noqa: ARG002
         return allowed.is_allowed_attribute(obj, attr)
@@ -95,14 +97,14 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def unsafe_undefined(self, obj: object, attribute: str) -> Undefined:
         return self.undefined(
-            f"the chat template may not use {attribute!r} of a {type(obj).__name__}",
+            f"it may not use {attribute!r} of a {type(obj).__name__}",
             name=attribute,
             obj=obj,
-            exc=TemplateError,
+            exc=SecurityError,
         )
 
     def is_safe_callable(self, obj: object) -> bool:
-        if isinstance(obj, Macro | LoopContext | _TextMethod):
+        if isinstance(obj, Macro | LoopContext | Undefined | _TextMethod):
             return True
         if any(obj is function for function in self.globals.values()):
             return True

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import Final
 
 from jinja2 import Undefined, pass_context
-from jinja2.defaults import DEFAULT_FILTERS, DEFAULT_TESTS
+from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.runtime import Context, LoopContext
+from jinja2.tests import TESTS as JINJA_TESTS
 
 from octavo.errors import TemplateError
 from octavo.tokenization.template_budget import Budget, joined_chars
@@ -250,7 +251,7 @@ def _list(context: Context, value: Iterable[object]) -> list[object]:
 
 def _round(value: float, precision: int = 0, method: str = "common") -> float:
     _at_most("round precision", precision, 15)
-    return DEFAULT_FILTERS["round"](value, precision, method)  # type: ignore[no-any-return]
+    return JINJA_FILTERS["round"](value, precision, method)  # type: ignore[no-any-return]
 
 
 def _at_most(name: str, value: int, most: int) -> int:
@@ -278,7 +279,7 @@ CHECKED: Final = "octavo checked"
 
 FILTERS: Final = MappingProxyType(
     {
-        **{name: DEFAULT_FILTERS[name] for name in _PLAIN_FILTERS},
+        **{name: JINJA_FILTERS[name] for name in _PLAIN_FILTERS},
         "indent": _indent,
         "join": _join,
         "list": _list,
@@ -291,7 +292,7 @@ FILTERS: Final = MappingProxyType(
         CHECKED: _checked,
     }
 )
-ALLOWED_TESTS: Final = MappingProxyType({name: DEFAULT_TESTS[name] for name in TESTS})
+ALLOWED_TESTS: Final = MappingProxyType({name: JINJA_TESTS[name] for name in TESTS})
 
 
 def raise_exception(message: object) -> None:

@@ -12,10 +12,9 @@ import argparse
 import time
 from dataclasses import dataclass
 
+from octavo.kernels import _native
 from tests.kernels.harness import OneKernel, pages
 from tests.kernels.paged import DTYPES, Chunk, Contexts, Shape
-
-from octavo.kernels import _native
 
 SHAPES = {"SmolLM2-135M": (9, 3, 64), "Qwen2.5-1.5B": (12, 2, 128), "gemma-3-270m": (4, 1, 256)}
 PREFILL_TOKENS = [512, 2048]

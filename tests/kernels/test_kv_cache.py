@@ -36,6 +36,8 @@ def test_untouched_pages_take_no_memory() -> None:
         (1, [], "float16", "number of layers is 0"),
         (1, [(0, 16)], "float16", "num_kv_heads is 0"),
         (1, [(1, -1)], "float16", "head_dim is -1"),
+        (1, [(1, 40)], "float16", "head_dim is 40; multiples of 16"),
+        (1, [(1, 528)], "float16", "head_dim is 528; 1 to 512"),
         (1, [(1, 16)], "int8", 'dtype is "int8"'),
     ],
 )
@@ -48,7 +50,7 @@ def test_page_shapes_out_of_range_are_refused(
 
 def test_pages_beyond_the_address_space_are_refused() -> None:
     with pytest.raises(MemoryError):
-        native.KvCache(2**31 - 1, [(4096, 4096)] * 4096, "float16")
+        native.KvCache(2**31 - 1, [(4096, 512)] * 4096, "float16")
     with pytest.raises(ValueError, match="layer is 1 of 1"):
         native.KvCache(1, [(1, 16)], "float16").read_page(1, 0)
     with pytest.raises(ValueError, match="page is 1 of 1"):

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import gguf
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from octavo.errors import WeightError
 from octavo.weights.gguf import GGUFFile, TensorInfo
 from octavo.weights.gguf_types import SUPPORTED_TENSOR_TYPES, TENSOR_TYPES
+
+Array = npt.NDArray[np.float32] | npt.NDArray[np.float16]
 
 SCALARS = {
     "u8": ("add_uint8", 200),
@@ -34,7 +37,7 @@ SCALARS = {
 }
 
 
-def write(path: Path, tensors: dict[str, np.ndarray], alignment: int | None = None) -> Path:
+def write(path: Path, tensors: dict[str, Array], alignment: int | None = None) -> Path:
     writer = gguf.GGUFWriter(path, "llama")
     if alignment is not None:
         writer.add_custom_alignment(alignment)
@@ -63,7 +66,7 @@ def test_metadata_of_every_type_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("alignment", [None, 8, 64, 4096])
 def test_tensors_are_found_at_their_bytes(tmp_path: Path, alignment: int | None) -> None:
     generator = np.random.default_rng(1)
-    arrays = {
+    arrays: dict[str, Array] = {
         "matrix": generator.standard_normal((3, 5)).astype(np.float32),
         "half": generator.standard_normal((2, 3, 4)).astype(np.float16),
         "vector": generator.standard_normal(7).astype(np.float32),

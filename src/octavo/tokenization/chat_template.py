@@ -48,8 +48,9 @@ class ChatTemplate:
         cage = TemplateCage()
         cage.globals["strftime_now"] = time_formatter(now)
         try:
-            self._keeps_parts = _loops_over_content(cage.parse(source))
-            self._template = cage.from_string(source)
+            tree = cage.parse(source)
+            self._keeps_parts = _loops_over_content(tree)
+            self._template = cage.from_string(tree)
         except TemplateError:
             raise
         except jinja2.TemplateSyntaxError as error:
@@ -93,6 +94,8 @@ class ChatTemplate:
         prepared = prepare_messages(messages, keeps_parts=self._keeps_parts)
         budget = Budget(OUTPUT_FACTOR * _num_chars([prepared, kwargs]) + OUTPUT_CHARS)
         variables = {
+            "tools": None,
+            "documents": None,
             **self._special_tokens,
             **kwargs,
             "messages": prepared,

@@ -90,7 +90,8 @@ class _Finder:
 
     def maybe(self, hashes: Hashes) -> npt.NDArray[np.bool_]:
         """False where there is certainly no such hash."""
-        return self._present[hashes >> _SHIFT]
+        found: npt.NDArray[np.bool_] = self._present[hashes >> _SHIFT]
+        return found
 
     def ids(self, hashes: Hashes) -> Ids:
         """The id of each hash, -1 where there is none."""

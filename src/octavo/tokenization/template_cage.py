@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from jinja2 import Undefined, nodes, pass_context
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
 from jinja2.runtime import Context, LoopContext, Macro
@@ -23,7 +24,7 @@ from octavo.tokenization.template_filters import budget_of
 
 MAX_TEMPLATE_CHARS: Final = 1 << 17
 MAX_DEPTH: Final = 100
-MAX_NODES: Final = 50_000
+MAX_NODES: Final = 10_000
 
 _FORBIDDEN_NODES: Final = (
     nodes.Include,
@@ -72,14 +73,15 @@ class TemplateCage(ImmutableSandboxedEnvironment):
         self.filters = dict(allowed.FILTERS)
         self.tests = dict(allowed.ALLOWED_TESTS)
         self.globals = {
-            "namespace": Namespace,
+            "namespace": allowed.namespace,
             "raise_exception": allowed.raise_exception,
             "range": allowed.bounded_range,
         }
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = guarded(super()._parse(source, name, filename))
-        return tree.set_environment(self)
+        tree.set_environment(self)
+        return tree
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:  # noqa: ARG002
         return allowed.is_allowed_attribute(obj, attr)
@@ -95,14 +97,14 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def unsafe_undefined(self, obj: object, attribute: str) -> Undefined:
         return self.undefined(
-            f"the chat template may not use {attribute!r} of a {type(obj).__name__}",
+            f"it may not use {attribute!r} of a {type(obj).__name__}",
             name=attribute,
             obj=obj,
-            exc=TemplateError,
+            exc=SecurityError,
         )
 
     def is_safe_callable(self, obj: object) -> bool:
-        if isinstance(obj, Macro | LoopContext | _TextMethod):
+        if isinstance(obj, Macro | LoopContext | Undefined | _TextMethod):
             return True
         if any(obj is function for function in self.globals.values()):
             return True
@@ -118,6 +120,7 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         budget = budget_of(context)
+        budget.tick()
         budget.operation(operator, left, right)
         result = super().call_binop(context, operator, left, right)
         budget.number(result)
@@ -166,6 +169,8 @@ def _check(node: nodes.Node) -> None:
         what = type(node).__name__.lower()
     elif isinstance(node, nodes.Filter) and node.name not in allowed.FILTERS:
         what = f"the filter {node.name}"
+    elif isinstance(node, nodes.Tuple) and node.find(nodes.NSRef):
+        what = "a namespace in a list of targets"
     elif isinstance(node, nodes.Test) and node.name not in allowed.ALLOWED_TESTS:
         what = f"the test {node.name}"
     if what is not None:
@@ -186,7 +191,8 @@ def _add_ticks(node: nodes.Node) -> None:
 
 
 def _rewrite(node: nodes.Node) -> None:
-    """Wrap list and dict displays in a check, and make a ~ b the sum of two texts."""
+    """Put checks around list and dict displays, ticks before operations that may take long, and
+    make a ~ b the sum of two texts."""
     for field, value in node.iter_fields():
         if isinstance(value, nodes.Node):
             setattr(node, field, _rewritten(value))
@@ -198,6 +204,14 @@ def _rewrite(node: nodes.Node) -> None:
 
 def _rewritten(node: nodes.Node) -> nodes.Node:
     _rewrite(node)
+    if isinstance(node, nodes.Filter | nodes.Test | nodes.Getitem):
+        if isinstance(node.node, nodes.Expr):
+            node.node = _filter(node.node, allowed.TICK)
+    elif isinstance(node, nodes.Compare):
+        node.expr = _filter(node.expr, allowed.TICK)
+    elif isinstance(node, nodes.Assign) and isinstance(node.target, nodes.NSRef):
+        assert isinstance(node.node, nodes.Expr)
+        node.node = _filter(node.node, allowed.STORED)
     if isinstance(node, nodes.List | nodes.Dict):
         return _filter(node, allowed.CHECKED)
     if isinstance(node, nodes.Tuple) and node.ctx == "load":

@@ -34,13 +34,13 @@ class Workspace {
       next += (bytes + 63) / 64 * 64;
       return taken;
     };
-    queries = reinterpret_cast<float*>(take(head_dim * kQueryBlock * 4));
+    queries = reinterpret_cast<float*>(take(kQueryBlock * kQueryStride * 4));
     scores = reinterpret_cast<float*>(take(kQueryBlock * kScoreStride * 4));
     total = reinterpret_cast<Partial*>(take(partial_bytes(head_dim)));
     piece = reinterpret_cast<Partial*>(take(partial_bytes(head_dim)));
   }
 
-  float* queries;  // [head_dim][kQueryBlock]
+  float* queries;  // [kQueryBlock][kQueryStride], as PieceWork wants them
   float* scores;   // [kQueryBlock][kScoreStride]
   Partial* total;
   Partial* piece;
@@ -123,11 +123,13 @@ class Attention {
   }
 
   void load_queries(const SequenceWork& work, const Unit& unit) {
+    const F32x16 factor = splat(shape_.rule.query_factor());
     for (int n = 0; n < unit.num_queries; ++n) {
       const int64_t row = row_of(work, unit, n);
       const float* q = call_.row<float>(query_, row) + column_of(unit, n);
       own_.positions[n] = call_.step.positions[row];
-      for (int64_t d = 0; d < shape_.head_dim; ++d) own_.queries[d * kQueryBlock + n] = q[d];
+      float* loaded = own_.queries + n * kQueryStride;
+      for (int64_t d = 0; d < shape_.head_dim; d += kLanes) store(loaded + d, load(q + d) * factor);
     }
   }
 
@@ -158,8 +160,8 @@ class Attention {
     for (int n = 0; n < unit.num_queries; ++n) {
       float* y = call_.row<float>(output_, row_of(work, unit, n)) + column_of(unit, n);
       const float* values = own_.total->values() + n * shape_.head_dim;
-      const F32x16 sum = splat(own_.total->sum[n]);
-      for (int64_t d = 0; d < shape_.head_dim; d += kLanes) store(y + d, load(values + d) / sum);
+      const F32x16 factor = splat(1.0f / own_.total->sum[n]);
+      for (int64_t d = 0; d < shape_.head_dim; d += kLanes) store(y + d, load(values + d) * factor);
     }
   }
 

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 
+#include "kernels/exp2.h"
 #include "kernels/kv_element.h"
+#include "octavo/limits.h"
 #include "octavo/types.h"
 #include "simd/vec.h"
 
@@ -21,8 +23,9 @@ inline constexpr int kQueryBlock = 2;
 #endif
 
 inline constexpr int kPiecePages = kAttentionPiece / kPageTokens;
-// One page more than a piece, so that the rows of scores do not all fall into one cache set.
-inline constexpr int kScoreStride = kAttentionPiece + kPageTokens;
+// One line more than a power of two, so that the rows do not all fall into one cache set.
+inline constexpr int kQueryStride = kMaxHeadDim + kLanes;
+inline constexpr int kScoreStride = kAttentionPiece + kLanes;
 // The maximum of no scores at all; finite, so that differences of maxima never are NaN.
 inline constexpr float kNoScore = -3.4028234e38f;
 
@@ -44,9 +47,17 @@ OCTAVO_INLINE Span pages_of(Span tokens) {
 }
 
 struct AttentionRule {
+  static constexpr float kLog2E = 1.44269504088896341f;
+
   int64_t window;  // a query at p sees keys p - window + 1 .. p; 0: all keys up to p
   float scale;
   float cap;  // 0: none
+
+  // Scores are kept in units of log 2, so that a weight is 2^score. A query is multiplied by
+  // query_factor when it is loaded; its products with the keys are the scores, or, with a cap, what
+  // `capped` makes scores of.
+  float query_factor() const { return cap == 0.0f ? scale * kLog2E : scale / cap; }
+  F32x16 capped(F32x16 s) const { return splat(cap * kLog2E) * tanh(s); }
 
   int64_t first_visible(int64_t position) const {
     return window > 0 && position >= window ? position - window + 1 : 0;
@@ -71,8 +82,8 @@ struct PieceWork {
   const T* values[kPiecePages];  // [kPageTokens][head_dim] each
 };
 
-// What attention over some keys comes to: the greatest score, the sum of exp(score - max), and the
-// values weighted by those exponentials, unnormalised. sum = 0 when a query sees none of the keys.
+// What attention over some keys comes to: the greatest score, the sum of 2^(score - max), and the
+// values weighted by those powers, unnormalised. sum = 0 when a query sees none of the keys.
 struct Partial {
   float max[kLanes];
   float sum[kLanes];
@@ -100,19 +111,25 @@ constexpr int lines_at_once(int queries) {
 template <class T, int N, int P>
 inline void score_pages(const T* const* keys, const float* queries, int head_dim, float* scores) {
   F32x16 sums[N][P];
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int p = 0; p < P; ++p) sums[n][p] = zero_f32();
   }
-  for (int d = 0; d < head_dim; ++d, queries += kQueryBlock) {
+  for (int d = 0; d < head_dim; ++d) {
     F32x16 lines[P];
+#pragma GCC unroll 12
     for (int p = 0; p < P; ++p) lines[p] = load_line(keys[p] + d * kPageTokens);
 #pragma GCC unroll 12
     for (int n = 0; n < N; ++n) {
-      const F32x16 q = splat(queries[n]);
+      const F32x16 q = splat(queries[n * kQueryStride + d]);
+#pragma GCC unroll 12
       for (int p = 0; p < P; ++p) sums[n][p] = fma(q, lines[p], sums[n][p]);
     }
   }
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int p = 0; p < P; ++p) store(scores + n * kScoreStride + p * kPageTokens, sums[n][p]);
   }
 }
@@ -131,7 +148,7 @@ inline void score_piece(const PieceWork<T>& work) {
   }
 }
 
-// Scores of one query become exponentials of their distance to the maximum; what it does not see
+// Scores of one query become powers of 2 of their distance to the maximum; what it does not see
 // becomes 0, whatever was in those slots, in all of `pages`. Sets max and sum.
 inline void softmax_row(float* scores, Span pages, Span visible, const AttentionRule& rule,
                         float& max_score, float& sum) {
@@ -139,17 +156,19 @@ inline void softmax_row(float* scores, Span pages, Span visible, const Attention
   F32x16 greatest = splat(kNoScore);
   for (int page = own.begin; page < own.end; ++page) {
     const int first = page * kPageTokens;
-    F32x16 s = load(scores + first) * splat(rule.scale);
-    if (rule.cap != 0.0f) s = splat(rule.cap) * tanh(s / splat(rule.cap));
-    s = keep_lanes(s, max_int(visible.begin - first, 0), min_int(visible.end - first, kPageTokens),
-                   -__builtin_inff());
+    F32x16 s = load(scores + first);
+    if (rule.cap != 0.0f) s = rule.capped(s);
+    if (first < visible.begin || first + kPageTokens > visible.end) {
+      s = keep_lanes(s, max_int(visible.begin - first, 0),
+                     min_int(visible.end - first, kPageTokens), -__builtin_inff());
+    }
     store(scores + first, s);
     greatest = max(greatest, s);
   }
   max_score = reduce_max(greatest);
   F32x16 sums = zero_f32();
   for (int page = own.begin; page < own.end; ++page) {
-    const F32x16 e = exp(load(scores + page * kPageTokens) - splat(max_score));
+    const F32x16 e = exp2_of_negative(load(scores + page * kPageTokens) - splat(max_score));
     store(scores + page * kPageTokens, e);
     sums = sums + e;
   }
@@ -164,7 +183,9 @@ template <class T, int N, int C>
 inline void add_columns(const T* const* values, int column, int head_dim, Span tokens,
                         const float* weights, float* out) {
   F32x16 sums[N][C];
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int c = 0; c < C; ++c) sums[n][c] = load(out + n * head_dim + column + c * kLanes);
   }
   for (int token = tokens.begin; token < tokens.end;) {
@@ -172,15 +193,19 @@ inline void add_columns(const T* const* values, int column, int head_dim, Span t
     const T* line = values[token / kPageTokens] + token % kPageTokens * head_dim + column;
     for (; token < page_end; ++token, line += head_dim) {
       F32x16 v[C];
+#pragma GCC unroll 12
       for (int c = 0; c < C; ++c) v[c] = load_line(line + c * kLanes);
 #pragma GCC unroll 12
       for (int n = 0; n < N; ++n) {
         const F32x16 w = splat(weights[n * kScoreStride + token]);
+#pragma GCC unroll 12
         for (int c = 0; c < C; ++c) sums[n][c] = fma(w, v[c], sums[n][c]);
       }
     }
   }
+#pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
+#pragma GCC unroll 12
     for (int c = 0; c < C; ++c) store(out + n * head_dim + column + c * kLanes, sums[n][c]);
   }
 }
@@ -263,13 +288,13 @@ inline void attend(int num_queries, const PieceWork<T>& work, const AttentionRul
 }
 
 // total = total and then piece, for each query that sees any of the piece. The first piece is taken
-// over exactly: its factor is exp(0) and the factor of the empty total is 0.
+// over exactly: its factor is 2^0 and the factor of the empty total is 0.
 inline void merge(Partial& total, const Partial& piece, int num_queries, int64_t head_dim) {
   const F32x16 greatest = max(load(total.max), load(piece.max));
   alignas(64) float top[kLanes], old_factor[kLanes], new_factor[kLanes];
   store(top, greatest);
-  store(old_factor, exp(load(total.max) - greatest));
-  store(new_factor, exp(load(piece.max) - greatest));
+  store(old_factor, exp2_of_negative(load(total.max) - greatest));
+  store(new_factor, exp2_of_negative(load(piece.max) - greatest));
   for (int n = 0; n < num_queries; ++n) {
     if (piece.sum[n] == 0.0f) continue;
     total.max[n] = top[n];

@@ -86,6 +86,25 @@ OCTAVO_INLINE void add_scaled(const std::byte* lines, PanelGroup<R> a, F32x16 sc
   for (int r = 0; r < R; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
 }
 
+// As add_scaled, for a group with a scale for each half.
+template <int kBits, int kZeroPoint, int R>
+OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, PanelGroup<R> a, F32x16 first_scale,
+                                     F32x16 last_scale, F32x16 (&acc)[R]) {
+  I32x16 sums[R];
+  F32x16 weighted[R];
+  integer_sums<kBits, kZeroPoint, Span::kFirstHalf>(lines, a, sums);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) weighted[r] = to_f32(sums[r]) * first_scale;
+  // 3 R vectors are alive: for many rows they exceed the registers, and these are cheapest to
+  // store.
+  if constexpr (R > 8) keep_in_memory(weighted);
+  integer_sums<kBits, kZeroPoint, Span::kLastHalf>(lines, a, sums);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    acc[r] = fma(fma(to_f32(sums[r]), last_scale, weighted[r]), a.scale(r), acc[r]);
+  }
+}
+
 template <int R>
 OCTAVO_INLINE void add_minimum(PanelGroup<R> a, F32x16 minimum, F32x16 (&acc)[R]) {
 #pragma GCC unroll 16
@@ -118,8 +137,8 @@ OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a,
     } else {
       const int8_t* bytes = reinterpret_cast<const int8_t*>(scales) + (2 + 2 * g) * kTileColumns;
       const F32x16 d = load_halves(scales, 0);
-      add_scaled<kBits, kZero, Span::kFirstHalf>(block, a, d * to_f32(load_i8(bytes)), acc);
-      add_scaled<kBits, kZero, Span::kLastHalf>(block, a, d * to_f32(load_i8(bytes + 16)), acc);
+      add_scaled_halves<kBits, kZero>(block, a, d * to_f32(load_i8(bytes)),
+                                      d * to_f32(load_i8(bytes + 16)), acc);
     }
   }
 }

@@ -6,8 +6,10 @@ namespace octavo::OCTAVO_LEVEL {
 #if defined(OCTAVO_LEVEL_avx512) || defined(OCTAVO_LEVEL_avx512_vnni)
 // 12 integer and 12 float accumulators, the weights and their scales fill the 32 registers.
 inline constexpr int kRowBlock = 12;
-#else
+#elif defined(OCTAVO_LEVEL_avx2)
 inline constexpr int kRowBlock = 4;
+#else
+inline constexpr int kRowBlock = 2;
 #endif
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -4,12 +4,13 @@
 #include <stdexcept>
 #include <string>
 
+#include "octavo/limits.h"
+
 namespace octavo {
 
 namespace {
 
 constexpr int64_t kMaxHeads = 4096;
-constexpr int64_t kMaxHeadDim = 4096;
 constexpr int64_t kMaxPages = INT32_MAX;
 constexpr int64_t kMaxLayers = 4096;
 
@@ -23,6 +24,10 @@ void check(const char* what, int64_t value, int64_t limit) {
 int64_t page_bytes(const KvCache::LayerShape& shape, DType dtype) {
   check("num_kv_heads", shape.num_kv_heads, kMaxHeads);
   check("head_dim", shape.head_dim, kMaxHeadDim);
+  if (shape.head_dim % kPageTokens != 0) {
+    throw std::invalid_argument("head_dim is " + std::to_string(shape.head_dim) +
+                                "; multiples of 16 are allowed");
+  }
   return shape.num_kv_heads * 2 * shape.head_dim * kPageTokens * element_bytes(dtype);
 }
 

@@ -21,6 +21,12 @@ OCTAVO_INLINE int32_t int16_pair(int low, int high) {
                               (static_cast<uint32_t>(low) & 0xffff));
 }
 
+// Makes the compiler store an array here and reload its elements where they are used.
+template <typename T, int kCount>
+OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
+  asm("" : "+m"(array));
+}
+
 // 64 unsigned bytes: the quads of sixteen columns.
 #if defined(OCTAVO_AVX512)
 
@@ -45,10 +51,14 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
 // acc[column] += sum of code[4 column + i] * activation[i], codes of at most kBits bits.
 template <int kBits>
 OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
-  const __m512i a = _mm512_set1_epi32(load_word(quad));
 #if defined(OCTAVO_LEVEL_avx512_vnni)
-  return {_mm512_dpbusd_epi32(acc.v, codes.v, a)};
+  // As text, because the compiler would broadcast the quad into a register of its own.
+  asm("vpdpbusd %2%{1to16%}, %1, %0"
+      : "+v"(acc.v)
+      : "v"(codes.v), "m"(*reinterpret_cast<const int32_t*>(quad)));
+  return acc;
 #else
+  const __m512i a = _mm512_set1_epi32(load_word(quad));
   const __m512i ones = _mm512_set1_epi16(1);
   if constexpr (kBits <= 7) {  // two products of 127 * 127 still fit int16
     return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(_mm512_maddubs_epi16(codes.v, a), ones))};
@@ -125,25 +135,28 @@ OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pa
 
 #else  // plain C++
 
+// Inlined and unrolled for every format and row count, these loops would compile for minutes.
+#define OCTAVO_CALLED inline __attribute__((noinline))
+
 struct U8x64 {
   uint8_t v[64];
 };
 
-OCTAVO_INLINE U8x64 load_line(const std::byte* p) {
+OCTAVO_CALLED U8x64 load_line(const std::byte* p) {
   U8x64 x;
   std::memcpy(x.v, p, 64);
   return x;
 }
-OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) {
+OCTAVO_CALLED U8x64 low_nibbles(U8x64 x) {
   for (int i = 0; i < 64; ++i) x.v[i] &= 15;
   return x;
 }
-OCTAVO_INLINE U8x64 high_nibbles(U8x64 x) {
+OCTAVO_CALLED U8x64 high_nibbles(U8x64 x) {
   for (int i = 0; i < 64; ++i) x.v[i] >>= 4;
   return x;
 }
 template <int kShift, int kMask>
-OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
+OCTAVO_CALLED U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   constexpr int kRight = kShift > 0 ? kShift : 0, kLeft = kShift < 0 ? -kShift : 0;
   for (int i = 0; i < 64; ++i) {
     code.v[i] = static_cast<uint8_t>(code.v[i] | ((upper.v[i] >> kRight << kLeft) & kMask));
@@ -152,7 +165,7 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
 }
 
 template <int kBits>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
   int8_t a[4];
   std::memcpy(a, quad, 4);
   for (int column = 0; column < 16; ++column) {
@@ -168,6 +181,7 @@ OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pa
       static_cast<int16_t>(constants) * static_cast<int16_t>(p) + (constants >> 16) * (p >> 16);
   return acc + splat_i32(sum);
 }
+#undef OCTAVO_CALLED
 
 #endif
 

@@ -1,0 +1,160 @@
+"""Speed of the `linear` kernel alone: GB/s of weights at one row, T(ops)/s at more.
+
+    python benchmarks/kernels/linear.py --formats Q4_1 Q6_K --shapes 576x576 49152x576
+
+Each figure is the best of several runs of a program of many different matrices, so that at one row
+the weights come from memory (or from the last-level cache, when --megabytes is small). A
+multiplication and an addition count as two operations; the quantisation of x is not timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+
+import gguf
+import numpy as np
+
+from octavo.kernels import DType, OperandKind, RowKind, _native
+
+INTEGER_FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"]
+FLOAT_FORMATS = ["F32", "F16", "BF16"]
+NONE: _native.OperandSpec = (OperandKind.NONE, 0, DType.F32, 0, 0, 0, 0, None)
+MAX_OPERATIONS = 2e10  # per run, so that slow levels end
+
+
+@dataclass(frozen=True)
+class Case:
+    level: str
+    format: str
+    outputs: int
+    inputs: int
+    threads: int
+
+
+def round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def random_matrix(case: Case, pool: _native.ThreadPool, seed: int) -> _native.PackedMatrix:
+    values, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[case.format]]
+    count = case.outputs * case.inputs // values * size
+    # Bytes below 0x3c keep every fp16 number finite.
+    data = np.random.default_rng(seed).integers(0, 0x3C, count, np.uint8)
+    return _native.PackedMatrix.pack(
+        pool, case.format, data, case.outputs, case.inputs, case.format, None
+    )
+
+
+def arena_value(
+    dtype: DType, width: int, offset: int, row_bytes: int
+) -> tuple[_native.OperandSpec, int]:
+    """A value of kind tokens at `offset`, and where the next one begins."""
+    operand = (OperandKind.ARENA, RowKind.TOKENS, dtype, width, offset, 0, row_bytes, None)
+    return operand, offset + row_bytes
+
+
+class Bench:
+    """A program that multiplies one activation with each of `packed`."""
+
+    def __init__(
+        self,
+        case: Case,
+        pool: _native.ThreadPool,
+        packed: list[_native.PackedMatrix],
+        rows: int,
+    ) -> None:
+        self.rows = rows
+        source, end = arena_value(DType.F32, case.inputs, 0, round_up(4 * case.inputs, 64))
+        x = source
+        before: list[_native.InstructionSpec] = []
+        if case.format not in FLOAT_FORMATS:
+            q8_bytes = _native.activation_row_bytes(case.inputs)
+            x, end = arena_value(DType.Q8, case.inputs, end, q8_bytes)
+            before = [("quantize", RowKind.TOKENS, [source], [x], [], [])]
+        y, end = arena_value(DType.F32, case.outputs, end, round_up(4 * case.outputs, 64))
+        products: list[_native.InstructionSpec] = [
+            ("linear", RowKind.TOKENS, [x, self._matrix(m), NONE], [y], [1, 0], []) for m in packed
+        ]
+        instructions = before + products
+        self._num_before = len(before)
+        self._program = _native.Program(pool, case.level, instructions, (end, 0, 0), (rows, 1, 1))
+        self._program.view(source, rows)[:] = np.random.default_rng(0).standard_normal(case.inputs)
+        zeros = np.zeros(max(rows, 2), np.int32)
+        self._step = _native.Step(
+            zeros, zeros, zeros, zeros.astype(np.int64), zeros, zeros, zeros[:1, None], zeros
+        )
+
+    @staticmethod
+    def _matrix(packed: _native.PackedMatrix) -> _native.OperandSpec:
+        return (OperandKind.MATRIX, 0, DType.F32, packed.shape[0], 0, 0, 0, packed)
+
+    def seconds(self, num_runs: int) -> float:
+        """Of all products together, best of `num_runs`."""
+        return min(self._once() for _ in range(num_runs))
+
+    def _once(self) -> float:
+        quantise = 0.0
+        if self._num_before:
+            start = time.perf_counter()
+            self._program.run_until(self._step, self.rows, 1, 1, self._num_before)
+            quantise = time.perf_counter() - start
+        start = time.perf_counter()
+        self._program.run(self._step, self.rows, 1, 1)
+        return time.perf_counter() - start - quantise
+
+
+def matrices_for(
+    case: Case, pool: _native.ThreadPool, num_bytes: float
+) -> list[_native.PackedMatrix]:
+    first = random_matrix(case, pool, 0)
+    count = max(1, round(num_bytes / first.num_bytes))
+    return [first, *(random_matrix(case, pool, seed) for seed in range(1, count))]
+
+
+def measure(case: Case, row_counts: list[int], num_bytes: float, num_runs: int) -> list[str]:
+    pool = _native.ThreadPool(case.threads)
+    packed = matrices_for(case, pool, num_bytes)
+    cells = []
+    for rows in row_counts:
+        per_matrix = 2.0 * rows * case.outputs * case.inputs
+        used = packed if rows == 1 else packed[: max(1, int(MAX_OPERATIONS / per_matrix))]
+        seconds = Bench(case, pool, used, rows).seconds(num_runs)
+        if rows == 1:
+            cells.append(f"{sum(m.num_bytes for m in used) / seconds / 1e9:8.1f} GB/s")
+        else:
+            cells.append(f"{per_matrix * len(used) / seconds / 1e12:8.3f} T/s ")
+    return cells
+
+
+def parse_arguments() -> argparse.Namespace:
+    levels = _native.isa_levels()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--formats", nargs="+", default=["Q4_1", "Q4_K", "Q5_0", "Q8_0", "Q6_K"])
+    parser.add_argument("--shapes", nargs="+", default=["1536x576", "4864x896"], metavar="NxK")
+    parser.add_argument("--levels", nargs="+", default=levels[:1], choices=levels)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--rows", nargs="+", type=int, default=[1, 8, 64, 480])
+    parser.add_argument("--megabytes", type=float, default=64, help="of weights")
+    parser.add_argument("--runs", type=int, default=5)
+    return parser.parse_args()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    heads = "".join(f"{f'{rows} rows':>13}" for rows in arguments.rows)
+    print(f"{'level':<12} {'format':<6} {'N x K':<12} {'threads':>7}{heads}")
+    for level in arguments.levels:
+        for shape in arguments.shapes:
+            outputs, inputs = (int(part) for part in shape.split("x"))
+            for name in arguments.formats:
+                for threads in arguments.threads:
+                    case = Case(level, name, outputs, inputs, threads)
+                    cells = measure(case, arguments.rows, arguments.megabytes * 1e6, arguments.runs)
+                    line = "".join(cells)
+                    print(f"{level:<12} {name:<6} {shape:<12} {threads:>7}{line}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

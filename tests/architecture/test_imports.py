@@ -12,7 +12,7 @@ from importlinter.cli import lint_imports
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "octavo"
-MAY_USE_TORCH = {"octavo.ops.torch_reference"}
+MAY_USE_TORCH = {"octavo.ops.torch_reference", "octavo.runner.reference"}
 HEAVY = {"numpy", "fastapi", "tokenizers", "jinja2", "rich", "huggingface_hub", "torch", "msgspec"}
 
 

@@ -17,7 +17,10 @@ def texts(results: list[RequestOutput]) -> list[str]:
 
 
 def test_a_question_is_answered(llm: LLM) -> None:
-    question = [{"role": "user", "content": "What is the capital of France?"}]
+    question = [
+        {"role": "system", "content": "You are a helpful assistant."},
+        {"role": "user", "content": "What is the capital of France?"},
+    ]
     (result,) = llm.chat(question, SamplingParams(temperature=0.0, max_tokens=32), use_tqdm=False)
     assert "Paris" in result.outputs[0].text
     assert result.outputs[0].finish_reason == "stop"

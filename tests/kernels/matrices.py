@@ -6,9 +6,9 @@ import gguf
 import numpy as np
 import numpy.typing as npt
 from gguf import quants
-from tests.kernels.harness import F32, F64, I32, thread_pool
 
 from octavo.kernels import DType, OperandKind, _native
+from tests.kernels.harness import F32, F64, I32, thread_pool
 
 U8 = npt.NDArray[np.uint8]
 

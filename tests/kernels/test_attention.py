@@ -109,6 +109,17 @@ def test_two_threads_equal_one(level: str, shape: Shape) -> None:
             np.testing.assert_array_equal(one, two)
 
 
+def test_pieces_are_merged_only_when_the_slowest_is_done(level: str) -> None:
+    """The last items of the step are a full piece and a single token: whoever has the token soon
+    has nothing left to do but to merge."""
+    contexts = Contexts(Shape(12, 1, 256), [257])
+    chunk = Chunk(0, 256, 1)
+    alone = contexts.attend([chunk], level)[0]
+    for _ in range(10):
+        many = contexts.attend([chunk] * 20, level, 2)
+        np.testing.assert_array_equal(np.concatenate(many), np.repeat(alone, 20, axis=0))
+
+
 def test_where_the_pages_lie_does_not_matter(level: str) -> None:
     shape = Shape(9, 3, 64, dtype="float16")
     one, other = Contexts(shape, [530]), Contexts(shape, [530])

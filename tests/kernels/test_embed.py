@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from tests.kernels import matrices
 from tests.kernels.harness import F32, LEVELS, OneKernel, StepArrays
 

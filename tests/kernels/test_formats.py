@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kernels import matrices
-from tests.kernels.harness import F32, thread_pool
 
 from octavo.kernels import _native
+from tests.kernels import matrices
+from tests.kernels.harness import F32, thread_pool
 
 SIZES = gguf.GGML_QUANT_SIZES
 

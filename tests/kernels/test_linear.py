@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from tests.kernels import matrices
-from tests.kernels.harness import F32, F64, LEVELS, NONE, OneKernel, StepArrays, columns, vector
 
 from octavo.kernels import RowKind, _native
+from tests.kernels import matrices
+from tests.kernels.harness import F32, F64, LEVELS, NONE, OneKernel, StepArrays, columns, vector
 
 ROW_COUNTS = [1, 2, 3, 5, 11, 12, 13, 24, 25, 64]
 MARGIN = 3  # columns around the output view, which must stay as they were

@@ -280,7 +280,6 @@ BAD_INSTRUCTIONS: list[tuple[native.InstructionSpec, str]] = [
     (("rope", 0, [X, rows(32)], [X], [4, 16], []), "angles is 32; 2 to 16"),
     (("rope", 0, [X, rows(16)], [X], [-4, -16], []), "heads is -4"),
     (("write_pages", 0, [X, X, pages(2, 16)], [], [], []), "heads is 64 where 32"),
-    (("write_pages", 0, [X, X, pages(8, 8)], [], [], []), "modulo 16 is 8"),
     (
         ("rope_write_pages", 0, [X, rows(16), pages(), NONE, ones(8)], [X], [1, 2, 16], [0.0]),
         "width of the heads is 64 where 80",

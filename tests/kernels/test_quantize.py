@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.kernels.harness import F32, LEVELS, OneKernel, StepArrays
-from tests.kernels.matrices import GROUP, quantized
 
 from octavo.kernels import _native
+from tests.kernels.harness import F32, LEVELS, OneKernel, StepArrays
+from tests.kernels.matrices import GROUP, quantized
 
 
 def panel_sizes(rows: int, row_block: int) -> list[int]:

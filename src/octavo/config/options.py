@@ -117,8 +117,14 @@ def check(config: object) -> None:
 
 def check_value(item: Option, value: object, *, origin: str) -> None:
     """Raise ConfigError, naming `origin`, unless `value` is of the option's type and in range."""
+    if not allows(item, value):
+        raise refusal(item, value, origin)
+
+
+def allows(item: Option, value: object) -> bool:
+    """Whether `value` is of the option's type, in range, and among its choices."""
     if value is None and item.is_optional:
-        return
+        return True
     fits = {
         "integer": isinstance(value, int) and not isinstance(value, bool),
         "bytes": isinstance(value, int) and not isinstance(value, bool),
@@ -127,8 +133,7 @@ def check_value(item: Option, value: object, *, origin: str) -> None:
         "text": isinstance(value, str),
         "texts": isinstance(value, tuple) and all(isinstance(text, str) for text in value),
     }[item.kind]
-    if not fits or not _in_bounds(item, value) or (item.choices and value not in item.choices):
-        raise refusal(item, value, origin)
+    return fits and _in_bounds(item, value) and (not item.choices or value in item.choices)
 
 
 def read_value(item: Option, value: object, *, origin: str) -> object:
@@ -146,9 +151,8 @@ def read_value(item: Option, value: object, *, origin: str) -> object:
 def read_text(item: Option, text: str, *, origin: str) -> object:
     """The value that a flag's or a variable's text means. Raises ConfigError naming `origin`."""
     value = _parse(item, text.strip())
-    if value is None:
+    if value is None or not allows(item, value):
         raise refusal(item, text, origin)
-    check_value(item, value, origin=origin)
     return value
 
 

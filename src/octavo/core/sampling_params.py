@@ -149,5 +149,3 @@ def _ids(name: str, values: Sequence[object] | None) -> None:
         )
     for value in values:
         _integer(name, value, 0, 2**31 - 1)
-
-

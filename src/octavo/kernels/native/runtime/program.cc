@@ -140,7 +140,7 @@ void Program::walk(const StepView& step, int64_t count, double* seconds, int wor
       instruction.kernel({instruction, step, arenas_.data(), scratch.data(), scratch.size(),
                           shared_scratch_.data(), shared_scratch_.size(), counters_[turn].value,
                           worker, pool_.num_threads()});
-      pool_.barrier().wait();
+      pool_.barrier().wait(worker);
       turn ^= 1;
     }
     if (measures) {

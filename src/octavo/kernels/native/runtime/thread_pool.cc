@@ -29,20 +29,13 @@ int64_t now_nanoseconds() {
       .count();
 }
 
-// Returns once `value` differs from `old`.
-void await_change(const std::atomic<uint32_t>& value, uint32_t old, int spin_nanoseconds) {
-  constexpr int kPausesPerClockRead = 32;
-  int64_t deadline = 0;
-  do {
-    for (int i = 0; i < kPausesPerClockRead; ++i) {
-      if (value.load(std::memory_order_acquire) != old) return;
-      pause();
-    }
-    if (deadline == 0) deadline = now_nanoseconds() + spin_nanoseconds;
-  } while (now_nanoseconds() < deadline);
-  // A sleeping waiter leaves its core idle, and the scheduler then moves a thread that waits for a
-  // core there. Yielding instead would keep the core busy with nothing.
-  value.wait(old, std::memory_order_acquire);
+// True once `value` differs from `old`; false when it still does not after about a microsecond.
+bool changes_soon(const std::atomic<uint32_t>& value, uint32_t old) {
+  for (int i = 0; i < 32; ++i) {
+    if (value.load(std::memory_order_acquire) != old) return true;
+    pause();
+  }
+  return false;
 }
 
 int checked_thread_count(int num_threads) {
@@ -76,11 +69,42 @@ IeeeArithmetic::~IeeeArithmetic() {
 #endif
 }
 
-void Barrier::wait() {
+Waiting::Waiting(int num_threads)
+    : spin_nanoseconds_(spin_budget(num_threads)), places_(static_cast<size_t>(num_threads)) {}
+
+void Waiting::note_core(int worker) {
+  places_[static_cast<size_t>(worker)].core.store(sched_getcpu(), std::memory_order_relaxed);
+}
+
+bool Waiting::shares_core(int worker) const {
+  const int core = places_[static_cast<size_t>(worker)].core.load(std::memory_order_relaxed);
+  for (size_t other = 0; other < places_.size(); ++other) {
+    if (other == static_cast<size_t>(worker)) continue;
+    if (places_[other].core.load(std::memory_order_relaxed) == core) return true;
+  }
+  return false;
+}
+
+void Waiting::await_change(const std::atomic<uint32_t>& value, uint32_t old, int worker) {
+  if (changes_soon(value, old)) return;
+  // On a busy machine two workers may stand on one core, and the one that runs must not spin.
+  if (!shares_core(worker)) {
+    const int64_t deadline = now_nanoseconds() + spin_nanoseconds_;
+    while (now_nanoseconds() < deadline) {
+      if (changes_soon(value, old)) return;
+    }
+  }
+  // A sleeping waiter leaves its core idle, and the scheduler then moves a thread that waits for a
+  // core there. Yielding instead would keep the core busy with nothing.
+  value.wait(old, std::memory_order_acquire);
+}
+
+void Barrier::wait(int worker) {
   if (num_threads_ == 1) return;
+  waiting_.note_core(worker);
   const uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (num_arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < num_threads_) {
-    await_change(phase_, phase, spin_nanoseconds_);
+    waiting_.await_change(phase_, phase, worker);
     return;
   }
   num_arrived_.store(0, std::memory_order_relaxed);
@@ -90,8 +114,8 @@ void Barrier::wait() {
 
 ThreadPool::ThreadPool(int num_threads)
     : num_threads_(checked_thread_count(num_threads)),
-      spin_nanoseconds_(spin_budget(num_threads)),
-      barrier_(num_threads, spin_nanoseconds_) {
+      waiting_(num_threads),
+      barrier_(num_threads, waiting_) {
   threads_.reserve(static_cast<size_t>(num_threads - 1));
   try {
     for (int worker = 1; worker < num_threads; ++worker) {
@@ -122,16 +146,16 @@ void ThreadPool::run_erased(Function function, const void* context) {
     const IeeeArithmetic ieee;
     function(context, 0);
   }
-  barrier_.wait();
+  barrier_.wait(0);
 }
 
 void ThreadPool::work(int worker) {
   const IeeeArithmetic ieee;
   for (uint32_t epoch = 0;; ++epoch) {
-    await_change(epoch_, epoch, spin_nanoseconds_);
+    waiting_.await_change(epoch_, epoch, worker);
     if (function_ == nullptr) return;
     function_(context_, worker);
-    barrier_.wait();
+    barrier_.wait(worker);
   }
 }
 

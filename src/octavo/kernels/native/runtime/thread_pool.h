@@ -10,20 +10,39 @@
 
 namespace octavo {
 
-// A barrier for a fixed number of threads. Waiters spin briefly, because the others are usually a
-// microsecond away, and then sleep: the core that a late thread lost may be the one a waiter burns.
+// How the threads of one pool wait for each other. They spin briefly, because the others are
+// usually a microsecond away, and then sleep: the core that a late thread lost may be the one that
+// a waiter burns.
+class Waiting {
+ public:
+  explicit Waiting(int num_threads);
+  // Notes where the worker runs, for those that wait for it.
+  void note_core(int worker);
+  // Returns once `value` differs from `old`, with what was written before the change.
+  void await_change(const std::atomic<uint32_t>& value, uint32_t old, int worker);
+
+ private:
+  bool shares_core(int worker) const;
+
+  struct alignas(64) Place {
+    std::atomic<int> core{-1};
+  };
+  const int spin_nanoseconds_;
+  std::vector<Place> places_;  // one per worker
+};
+
+// A barrier for a fixed number of threads. Everything that any of them wrote before it arrived is
+// seen by all after they leave.
 class Barrier {
  public:
-  Barrier(int num_threads, int spin_nanoseconds)
-      : num_threads_(num_threads), spin_nanoseconds_(spin_nanoseconds) {}
-  // Everything that any thread wrote before it arrived is seen by all after they leave.
-  void wait();
+  Barrier(int num_threads, Waiting& waiting) : num_threads_(num_threads), waiting_(waiting) {}
+  void wait(int worker);
 
  private:
   alignas(64) std::atomic<int32_t> num_arrived_{0};
   alignas(64) std::atomic<uint32_t> phase_{0};
   const int num_threads_;
-  const int spin_nanoseconds_;
+  Waiting& waiting_;
 };
 
 // Rounding to nearest and gradual underflow in this thread while it lives, whatever the calling
@@ -74,7 +93,7 @@ class ThreadPool {
   void stop();
 
   const int num_threads_;
-  const int spin_nanoseconds_;
+  Waiting waiting_;
   Barrier barrier_;
   alignas(64) std::atomic<uint32_t> epoch_{0};  // grows by one for each job
   Function function_ = nullptr;                 // null tells the workers to end

@@ -24,7 +24,7 @@ ENDLESS = {"prompt": "endless", "max_tokens": 400, "stream": True}
 SocketScenario = Callable[[Server, str], Awaitable[None]]
 
 
-def _serve(scenario: SocketScenario, setup: Setup | None = None) -> None:
+def serve(scenario: SocketScenario, setup: Setup | None = None) -> None:
     setup = setup or Setup()
 
     async def on_socket(server: Server) -> None:
@@ -75,7 +75,7 @@ def test_the_official_client_chats() -> None:
             )
         assert server.client.stats().num_running == 0
 
-    _serve(scenario, HELLO)
+    serve(scenario, HELLO)
 
 
 def test_the_official_client_completes_and_reads_errors() -> None:
@@ -93,7 +93,7 @@ def test_the_official_client_completes_and_reads_errors() -> None:
                 await client.models.list()
         assert server.client.stats().num_running == 0
 
-    _serve(scenario, replace(HELLO, options=ServerConfig(api_key=("key",))))
+    serve(scenario, replace(HELLO, options=ServerConfig(api_key=("key",))))
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -113,7 +113,7 @@ def test_l1_a_broken_connection_aborts_the_request(stream: bool) -> None:
         await server.wait_idle()
         assert server.client.stats().num_generation_tokens < 20
 
-    _serve(scenario)
+    serve(scenario)
 
 
 def test_headers_beyond_the_limit_are_refused() -> None:
@@ -128,7 +128,7 @@ def test_headers_beyond_the_limit_are_refused() -> None:
             assert (await http.get(f"{url}/health", headers=many)).status_code == 431
         await server.check_canary()
 
-    _serve(scenario)
+    serve(scenario)
 
 
 def test_l5_sigterm_drains() -> None:
@@ -156,7 +156,7 @@ def test_l5_sigterm_drains() -> None:
         assert {answer.status_code for answer in answers} == {200}
         assert len({answer.json()["choices"][0]["text"] for answer in answers}) == 1
 
-    _serve(scenario)
+    serve(scenario)
 
 
 def test_a_second_signal_ends_at_once() -> None:
@@ -174,4 +174,4 @@ def test_a_second_signal_ends_at_once() -> None:
             assert posting.done()
             posting.exception()
 
-    _serve(scenario)
+    serve(scenario)

@@ -117,6 +117,15 @@ BOMBS = [
     "{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}",
     "{% macro f(x) %}{{ x }}{{ x }}{% endmacro %}"
     "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set ns.x = f(ns.x) %}{% endfor %}",
+    "{% set ns = namespace(x='a') %}{% for i in range(99) %}"
+    "{% set ns.x = namespace(a=ns.x, b=ns.x) %}{% endfor %}{{ ns.x | upper }}",
+    "{% set ns = namespace(x='a') %}{% for i in range(99) %}{% set new = namespace() %}"
+    "{% set new.a = ns.x %}{% set new.b = ns.x %}{% set ns.x = new %}{% endfor %}{{ {}[ns.x].y }}",
+    "{% set ns = namespace() %}{% set ns.x = [ns, ns] %}{{ ns.x }}",
+    "{% set r = range(100000) | list %}{{ [" + "r | join, " * 3000 + "] }}",
+    "{% set r = range(100000) | list %}{% set s = range(100000) | list %}"
+    "{{ [" + "r == s, " * 3000 + "] | length }}",
+    "{% set r = range(100000) | list %}{{ [" + "r[::-1] | length, " * 2000 + "] | length }}",
     "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
     "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(90) }}",
     "{% set x %}{% for i in range(100000) %}" + "y" * 60_000 + "{% endfor %}{% endset %}",

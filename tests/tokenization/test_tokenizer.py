@@ -71,6 +71,13 @@ def test_token_bytes_joined_are_the_text(smollm2: Tokenizer, gemma3: Tokenizer) 
     assert gemma3.token_bytes(238 + 0xE2) == b"\xe2"
 
 
+def test_ids_of_padding_rows_add_no_text(smollm2: Tokenizer) -> None:
+    ids = smollm2.encode("Hi there", add_special_tokens=False)
+    padding = smollm2.vocab_size + 5
+    assert smollm2.decode([padding, *ids, padding], skip_special_tokens=False) == "Hi there"
+    assert not smollm2.is_special(padding)
+
+
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc"))))
 def test_decoding_gives_the_text_back(smollm2: Tokenizer, gemma3: Tokenizer, text: str) -> None:
@@ -95,7 +102,7 @@ def test_gemma3_loads_in_seconds(gemma3_path: Path) -> None:
     metadata = GGUFFile.open(gemma3_path).metadata
     start = time.thread_time()
     Tokenizer.from_gguf(metadata)
-    assert time.thread_time() - start < 3  # 0.6 on an idle core
+    assert time.thread_time() - start < 3
 
 
 def test_lone_surrogates_become_replacement_characters(smollm2: Tokenizer) -> None:

@@ -42,7 +42,9 @@ def sentencepiece_tokenizer(
 
     With `adds_space_prefix` every text is read as if a space stood before it.
     """
-    pieces = [_spelled(piece) for piece in vocabulary.tokens]
+    pieces = vocabulary.tokens.copy()
+    for id_ in vocabulary.ids_of(TokenType.USER_DEFINED):
+        pieces[id_] = _spelled(pieces[id_])
     ids = {piece: id_ for id_, piece in enumerate(pieces)}
     for id_ in hidden:
         ids.pop(pieces[id_], None)

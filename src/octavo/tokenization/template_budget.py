@@ -2,14 +2,17 @@
 
 Templates come out of model files and are hostile until proven otherwise (rule R2). Python can
 neither interrupt one long C call nor take back an allocation, so every operation that could make a
-value much larger than its operands asks here first. Knows nothing of jinja2.
+value much larger than its operands asks here first. Knows no syntax and no names.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
+
+from jinja2 import Undefined
 
 from octavo.errors import TemplateError
 
@@ -26,6 +29,7 @@ class Budget:
     def __init__(self, max_chars: int) -> None:
         self.max_chars = max_chars
         self._written_chars = 0
+        self._weights: dict[int, tuple[object, tuple[int, int]]] = {}
         self._deadline = time.thread_time() + MAX_SECONDS
 
     def tick(self, chars: int = 0) -> None:
@@ -54,21 +58,33 @@ class Budget:
             )
 
     def value(self, value: object) -> None:
-        """A nested value was made: as a tree (shared parts counted each time) it must be small."""
-        stack, items, chars = [value], 0, 0
-        while stack:
-            item = stack.pop()
-            items += 1
-            if isinstance(item, str):
-                chars += len(item)
-            elif isinstance(item, dict):
-                stack.extend(item.keys())
-                stack.extend(item.values())
-            elif isinstance(item, list | tuple):
-                stack.extend(item)
-            if items + len(stack) > MAX_ITEMS:
-                self.items(items + len(stack))
+        """A list, tuple or dict was made. Written out as a tree, with shared parts counted each
+        time, it must be small: that is what showing or comparing it costs."""
+        items, chars = self._weigh(value)
+        self.items(items)
         self.chars(chars)
+
+    def _weigh(self, value: object) -> tuple[int, int]:
+        """(items, characters) of the tree. Values never change while a template runs, so each
+        container is weighed once, from the weights of its parts."""
+        if isinstance(value, str):
+            return 1, len(value)
+        if value is None or isinstance(value, int | float | range | Undefined):
+            return 1, 0
+        known = self._weights.get(id(value))
+        if known is not None:
+            return known[1]
+        if not isinstance(value, dict | list | tuple):
+            raise TemplateError(
+                f"the chat template puts a {type(value).__name__} into a list or shows it"
+            )
+        parts = chain(value.keys(), value.values()) if isinstance(value, dict) else value
+        items, chars = 1, 0
+        for part in parts:
+            part_items, part_chars = self._weigh(part)
+            items, chars = items + part_items, chars + part_chars
+        self._weights[id(value)] = (value, (items, chars))  # the value too: its id stays taken
+        return items, chars
 
     def number(self, value: object) -> None:
         if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:

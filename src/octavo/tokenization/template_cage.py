@@ -73,7 +73,7 @@ class TemplateCage(ImmutableSandboxedEnvironment):
         self.filters = dict(allowed.FILTERS)
         self.tests = dict(allowed.ALLOWED_TESTS)
         self.globals = {
-            "namespace": Namespace,
+            "namespace": allowed.namespace,
             "raise_exception": allowed.raise_exception,
             "range": allowed.bounded_range,
         }
@@ -120,6 +120,7 @@ class TemplateCage(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         budget = budget_of(context)
+        budget.tick()
         budget.operation(operator, left, right)
         result = super().call_binop(context, operator, left, right)
         budget.number(result)
@@ -168,6 +169,8 @@ def _check(node: nodes.Node) -> None:
         what = type(node).__name__.lower()
     elif isinstance(node, nodes.Filter) and node.name not in allowed.FILTERS:
         what = f"the filter {node.name}"
+    elif isinstance(node, nodes.Tuple) and node.find(nodes.NSRef):
+        what = "a namespace in a list of targets"
     elif isinstance(node, nodes.Test) and node.name not in allowed.ALLOWED_TESTS:
         what = f"the test {node.name}"
     if what is not None:
@@ -188,7 +191,8 @@ def _add_ticks(node: nodes.Node) -> None:
 
 
 def _rewrite(node: nodes.Node) -> None:
-    """Wrap list and dict displays in a check, and make a ~ b the sum of two texts."""
+    """Put checks around list and dict displays, ticks before operations that may take long, and
+    make a ~ b the sum of two texts."""
     for field, value in node.iter_fields():
         if isinstance(value, nodes.Node):
             setattr(node, field, _rewritten(value))
@@ -200,6 +204,14 @@ def _rewrite(node: nodes.Node) -> None:
 
 def _rewritten(node: nodes.Node) -> nodes.Node:
     _rewrite(node)
+    if isinstance(node, nodes.Filter | nodes.Test | nodes.Getitem):
+        if isinstance(node.node, nodes.Expr):
+            node.node = _filter(node.node, allowed.TICK)
+    elif isinstance(node, nodes.Compare):
+        node.expr = _filter(node.expr, allowed.TICK)
+    elif isinstance(node, nodes.Assign) and isinstance(node.target, nodes.NSRef):
+        assert isinstance(node.node, nodes.Expr)
+        node.node = _filter(node.node, allowed.STORED)
     if isinstance(node, nodes.List | nodes.Dict):
         return _filter(node, allowed.CHECKED)
     if isinstance(node, nodes.Tuple) and node.ctx == "load":

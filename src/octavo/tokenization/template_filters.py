@@ -14,10 +14,11 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
-from jinja2 import Undefined, pass_context
+from jinja2 import pass_context
 from jinja2.filters import FILTERS as JINJA_FILTERS
 from jinja2.runtime import Context, LoopContext
 from jinja2.tests import TESTS as JINJA_TESTS
+from jinja2.utils import Namespace
 
 from octavo.errors import TemplateError
 from octavo.tokenization.template_budget import Budget, joined_chars
@@ -32,7 +33,6 @@ Filter = Callable[..., object]
 
 _PLAIN_FILTERS: Final = (
     "abs",
-    "capitalize",
     "count",
     "d",
     "default",
@@ -43,7 +43,6 @@ _PLAIN_FILTERS: Final = (
     "items",
     "last",
     "length",
-    "lower",
     "map",
     "max",
     "min",
@@ -53,11 +52,9 @@ _PLAIN_FILTERS: Final = (
     "select",
     "selectattr",
     "sort",
-    "title",
-    "trim",
     "unique",
-    "upper",
 )
+_TEXT_FILTERS: Final = ("capitalize", "lower", "title", "trim", "upper")
 
 TESTS: Final = (
     "==",
@@ -200,10 +197,8 @@ def to_text(budget: Budget, value: object) -> str:
     """`value` as a template shows it."""
     if isinstance(value, str):
         return value
-    if isinstance(value, Undefined | int | float | list | tuple | dict | None):
-        budget.value(value)
-        return str(value)
-    raise TemplateError(f"the chat template shows a {type(value).__name__}, which is not text")
+    budget.value(value)
+    return str(value)
 
 
 @pass_context
@@ -260,10 +255,28 @@ def _at_most(name: str, value: int, most: int) -> int:
     return value
 
 
+def _on_text(function: Filter) -> Filter:
+    """A filter of jinja2 that turns what it gets into text, which must be text or small."""
+
+    @pass_context
+    def checked(context: Context, value: object, *args: object, **kwargs: object) -> object:
+        return function(to_text(budget_of(context), value), *args, **kwargs)
+
+    return checked
+
+
 @pass_context
-def _tick(context: Context, value: str, chars: int) -> str:
-    """Stands at the head of every loop body and macro, put there when the template is loaded."""
+def _tick(context: Context, value: object, chars: int = 0) -> object:
+    """Stands at the head of every body and before every operation that may take long."""
     budget_of(context).tick(chars)
+    return value
+
+
+@pass_context
+def _stored(context: Context, value: object) -> object:  # noqa: ARG001
+    """Stands before what is stored in a namespace: no namespaces, which could hold each other."""
+    if isinstance(value, Namespace):
+        raise TemplateError("the chat template puts a namespace into a namespace")
     return value
 
 
@@ -276,10 +289,12 @@ def _checked(context: Context, value: object) -> object:
 
 TICK: Final = "octavo tick"
 CHECKED: Final = "octavo checked"
+STORED: Final = "octavo stored"
 
 FILTERS: Final = MappingProxyType(
     {
         **{name: JINJA_FILTERS[name] for name in _PLAIN_FILTERS},
+        **{name: _on_text(JINJA_FILTERS[name]) for name in _TEXT_FILTERS},
         "indent": _indent,
         "join": _join,
         "list": _list,
@@ -290,9 +305,18 @@ FILTERS: Final = MappingProxyType(
         "tojson": _tojson,
         TICK: _tick,
         CHECKED: _checked,
+        STORED: _stored,
     }
 )
 ALLOWED_TESTS: Final = MappingProxyType({name: JINJA_TESTS[name] for name in TESTS})
+
+
+def namespace(**values: object) -> Namespace:
+    """A place for values that outlive a loop pass."""
+    for value in values.values():
+        if isinstance(value, Namespace):
+            raise TemplateError("the chat template puts a namespace into a namespace")
+    return Namespace(**values)
 
 
 def raise_exception(message: object) -> None:

@@ -37,7 +37,8 @@ class Tokenizer:
         self._adds_space_prefix = (
             not self._is_byte_level and vocabulary.adds_space_prefix is not False
         )
-        marker_ids = [id_ for id_ in range(self.vocab_size) if self._is_marker(id_)]
+        candidates = vocabulary.ids_of(TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
+        marker_ids = list(filter(self._is_marker, candidates))
         self.markers = self._spellings(marker_ids)
         self.controls = self._spellings(filter(self.is_special, marker_ids))
         self._plain = self._plain_tokenizer(vocabulary, marker_ids)
@@ -82,7 +83,10 @@ class Tokenizer:
         return Detokenizer(visible, strips_space=self._adds_space_prefix)
 
     def token_bytes(self, token_id: int) -> bytes:
-        """Exactly the bytes that this token adds to a text. Ids are below `vocab_size`."""
+        """Exactly the bytes that this token adds to a text: none for the id of a padding row of
+        the embedding, which lies at or above `vocab_size`."""
+        if token_id >= self.vocab_size:
+            return b""
         token, token_type = self._tokens[token_id], self._types[token_id]
         if not self._is_byte_level:
             return sentencepiece.piece_bytes(token, token_type)
@@ -96,7 +100,10 @@ class Tokenizer:
 
     def is_special(self, token_id: int) -> bool:
         """Whether it is a control token: one that stands for no text."""
-        return self._types[token_id] in (TokenType.CONTROL, TokenType.UNKNOWN)
+        return token_id < self.vocab_size and self._types[token_id] in (
+            TokenType.CONTROL,
+            TokenType.UNKNOWN,
+        )
 
     def _visible_bytes(self, token_id: int) -> bytes:
         return b"" if self.is_special(token_id) else self.token_bytes(token_id)

@@ -1,0 +1,126 @@
+"""The same answer alone or in any crowd, on a real model: ids, text and log probabilities, `==`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from octavo.config.engine import EngineConfig
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+from octavo.engine.engine import Engine
+from octavo.engine.factory import Front, make_front
+from octavo.kv.kv_manager import KvManager
+from octavo.runner.load import load_runner
+from octavo.runner.runner import Runner
+from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.weights.gguf import GGUFFile
+
+pytestmark = pytest.mark.real_model
+
+CONTEXT = 128
+PROMPTS = ["The sea", "Once", "In 1969", "def f(x):", "Paris is", "Hello", "One two", "A cat"]
+
+Answer = tuple[list[int], str, list[float]]
+
+
+@pytest.fixture(scope="module")
+def parts(smollm2_path: Path) -> tuple[Front, Runner]:
+    config = EngineConfig(model=str(smollm2_path), max_model_len=CONTEXT, threads=1)
+    with GGUFFile.open(smollm2_path) as file:
+        front = make_front(file, config)
+        return front, load_runner(file, front.resolved.config, None)
+
+
+@pytest.fixture(scope="module")
+def requests(parts: tuple[Front, Runner]) -> list[EngineRequest]:
+    """Half of them greedy, half drawn; two with the same long beginning; one with n = 2."""
+    beginning = "The quick brown fox jumps over the lazy dog, and so on and on. " * 2
+    prompts = [*PROMPTS, beginning + "Then", beginning + "But"]
+    return [
+        parts[0].inputs.completion(
+            prompt,
+            SamplingParams(
+                temperature=i % 2,
+                seed=i,
+                max_tokens=36,
+                ignore_eos=True,
+                logprobs=0,
+                n=1 + (i == 9),
+            ),
+        )
+        for i, prompt in enumerate(prompts)
+    ]
+
+
+@pytest.fixture(scope="module")
+def alone(
+    parts: tuple[Front, Runner], requests: list[EngineRequest]
+) -> dict[tuple[str, int], Answer]:
+    answers: dict[tuple[str, int], Answer] = {}
+    for request in requests:
+        answers |= answer(make_engine(parts, caching=False), [request])
+    return answers
+
+
+def make_engine(
+    parts: tuple[Front, Runner], *, num_pages: int = 64, chunk: int = 128, caching: bool = True
+) -> Engine:
+    front, runner = parts
+    limits = SchedulerConfig(
+        max_num_seqs=8,
+        max_num_batched_tokens=chunk,
+        max_model_len=CONTEXT,
+        max_logit_rows=runner.max_logit_rows,
+        eos_token_ids=front.tokenizer.stop_token_ids,
+    )
+    kv = KvManager(num_pages, enable_prefix_caching=caching)
+    return Engine(Scheduler(limits, kv), runner, front.tokenizer)
+
+
+def answer(engine: Engine, requests: list[EngineRequest]) -> dict[tuple[str, int], Answer]:
+    said: dict[tuple[str, int], Answer] = {}
+    for request in requests:
+        engine.submit(request)
+    while engine.has_work:
+        for out in engine.step().outputs:
+            ids, text, logprobs = said.get((out.request_id, out.index), ([], "", []))
+            new = [entry.logprob for entry in out.logprobs or []]
+            said[out.request_id, out.index] = (ids + out.token_ids, text + out.text, logprobs + new)
+    assert engine.stats().num_used_pages == 0
+    return said
+
+
+@pytest.mark.parametrize("chunk", [8, 13, 128])
+def test_alone_equals_batched_and_chunked(
+    chunk: int,
+    parts: tuple[Front, Runner],
+    requests: list[EngineRequest],
+    alone: dict[tuple[str, int], Answer],
+) -> None:
+    """L10."""
+    assert answer(make_engine(parts, chunk=chunk), requests) == alone
+
+
+def test_alone_equals_cached(
+    parts: tuple[Front, Runner],
+    requests: list[EngineRequest],
+    alone: dict[tuple[str, int], Answer],
+) -> None:
+    engine = make_engine(parts)
+    answer(engine, requests)
+    hits = engine.stats().prefix_cache_hits
+    assert answer(engine, requests) == alone
+    assert engine.stats().prefix_cache_hits > hits
+
+
+def test_alone_equals_preempted(
+    parts: tuple[Front, Runner],
+    requests: list[EngineRequest],
+    alone: dict[tuple[str, int], Answer],
+) -> None:
+    """L3: pages for so few that the requests preempt each other."""
+    engine = make_engine(parts, num_pages=8)
+    assert answer(engine, requests) == alone
+    assert engine.stats().num_preemptions > 0

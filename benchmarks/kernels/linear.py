@@ -2,9 +2,9 @@
 
     python benchmarks/kernels/linear.py --formats Q4_1 Q6_K --shapes 576x576 49152x576
 
-Each figure is the best of several runs of a program of many different matrices, so that at one row
-the weights come from memory (or from the last-level cache, when --megabytes is small). A
-multiplication and an addition count as two operations; the quantisation of x is not timed.
+A program multiplies one activation with many different matrices, so that at one row the weights
+come from memory (or from the last-level cache, when --megabytes is small). Times are the best of
+several runs, without the quantisation of x. A multiplication and an addition are two operations.
 """
 
 from __future__ import annotations
@@ -91,18 +91,17 @@ class Bench:
         return (OperandKind.MATRIX, 0, DType.F32, packed.shape[0], 0, 0, 0, packed)
 
     def seconds(self, num_runs: int) -> float:
-        """Of all products together, best of `num_runs`."""
-        return min(self._once() for _ in range(num_runs))
+        """Of all products together: the best run, less the best quantisation."""
+        whole = min(self._run(None) for _ in range(num_runs))
+        return whole - min(self._run(self._num_before) for _ in range(num_runs))
 
-    def _once(self) -> float:
-        quantise = 0.0
-        if self._num_before:
-            start = time.perf_counter()
-            self._program.run_until(self._step, self.rows, 1, 1, self._num_before)
-            quantise = time.perf_counter() - start
+    def _run(self, num_instructions: int | None) -> float:
         start = time.perf_counter()
-        self._program.run(self._step, self.rows, 1, 1)
-        return time.perf_counter() - start - quantise
+        if num_instructions is None:
+            self._program.run(self._step, self.rows, 1, 1)
+        else:
+            self._program.run_until(self._step, self.rows, 1, 1, num_instructions)
+        return time.perf_counter() - start
 
 
 def matrices_for(

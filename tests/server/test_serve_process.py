@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -60,12 +61,25 @@ def _engine_pid(process: subprocess.Popen[str]) -> int:
     return int(pid)
 
 
+def _check_crowd(http: httpx.Client) -> None:
+    """L10: the same greedy text one by one and all at once."""
+
+    def text(prompt: str) -> str:
+        return str(_complete(http, prompt=prompt, max_tokens=8).json()["choices"][0]["text"])
+
+    prompts = [f"In the year {1900 + i}, {'it was said that ' * (i % 3)}the" for i in range(10)]
+    alone = [text(prompt) for prompt in prompts]
+    with ThreadPoolExecutor(len(prompts)) as crowd:
+        assert list(crowd.map(text, prompts)) == alone
+
+
 def test_it_answers_survives_a_killed_engine_and_ends_with_status_0(
     server: tuple[subprocess.Popen[str], httpx.Client],
 ) -> None:
     process, http = server
     first = _complete(http)
     assert "Paris" in first.json()["choices"][0]["text"]
+    _check_crowd(http)
 
     engine_pid = _engine_pid(process)
     os.kill(engine_pid, signal.SIGKILL)

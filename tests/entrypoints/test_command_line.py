@@ -75,7 +75,14 @@ def test_run_answers_what_is_piped_in(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, smollm2_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("What is the capital of France?\n"))
-    arguments = (str(smollm2_path), *SMALL, "--max-tokens", "16", "--system", "Be brief.")
+    arguments = (
+        str(smollm2_path),
+        *SMALL,
+        "--max-tokens",
+        "16",
+        "--system",
+        "Answer in plain English.",
+    )
     code, out, _ = run(capsys, "run", *arguments)
     assert code == 0
     assert "Paris" in out

@@ -7,6 +7,7 @@ import pytest
 from octavo import LLM, SamplingParams
 from octavo.entrypoints.results import RequestOutput
 from octavo.errors import ConfigError, FetchError, InvalidRequest, PromptTooLong, RequestError
+from octavo.hub.catalogue import CATALOGUE
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)
 PROMPTS = ["The capital of France is", "One, two, three,", "def add(a, b):", "Once upon a time"]
@@ -18,7 +19,7 @@ def texts(results: list[RequestOutput]) -> list[str]:
 
 def test_a_question_is_answered(llm: LLM) -> None:
     question = [
-        {"role": "system", "content": "You are a helpful assistant."},
+        {"role": "system", "content": CATALOGUE["smollm2"].system_message},
         {"role": "user", "content": "What is the capital of France?"},
     ]
     (result,) = llm.chat(question, SamplingParams(temperature=0.0, max_tokens=32), use_tqdm=False)

@@ -275,7 +275,7 @@ GEMMA_PARTS = {
 HF_ENDS = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}
 
 
-def _gguf_name(architecture: str, hf_name: str) -> tuple[str, str]:
+def gguf_name(architecture: str, hf_name: str) -> tuple[str, str]:
     """(name in the file, last part without suffix)."""
     stem, _, suffix = hf_name.removeprefix("model.").rpartition(".")
     if not stem.startswith("layers."):
@@ -293,7 +293,7 @@ def _write_tensor(
     parameter: torch.nn.Parameter,
     types: Types,
 ) -> None:
-    name, part = _gguf_name(recipe.architecture, hf_name)
+    name, part = gguf_name(recipe.architecture, hf_name)
     values = parameter.detach().numpy().copy()
     if parameter.ndim == 1:
         if recipe.architecture == "gemma3":

@@ -9,12 +9,14 @@ import asyncio
 import json
 import math
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from prometheus_client.parser import text_string_to_metric_families
 
 from octavo.config.server import ServerConfig
 from octavo.core.schedule import ScheduledStep
@@ -123,13 +125,28 @@ class Server:
         assert response.status_code == 200, response.text
         assert response.json()["usage"]["completion_tokens"] == 2
 
+    def values(self) -> dict[str, float]:
+        """What /metrics says, by name; finished requests by name.reason."""
+        values: dict[str, float] = {}
+        for family in text_string_to_metric_families(self.metrics.text().decode()):
+            for sample in family.samples:
+                reason = sample.labels.get("finished_reason")
+                values[f"{sample.name}.{reason}" if reason else sample.name] = sample.value
+        return values
+
+    def num_finished(self, *reasons: str) -> int:
+        """Sequences that ended so, or in any way."""
+        values = self.values()
+        reasons = reasons or ("stop", "length", "abort", "error")
+        return int(sum(values[f"vllm:request_success_total.{reason}"] for reason in reasons))
+
     async def wait_idle(self) -> None:
-        """Nothing is open, running or waiting, and no page is held."""
-        for _ in range(int(TIMEOUT_SECONDS / 0.005)):
-            stats = self.client.stats()
-            if not (stats.num_running or stats.num_waiting or len(self.context.open_requests)):
-                break
-            await asyncio.sleep(0.005)
+        """Every sequence had its terminal output; nothing is open and no page is held."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self.num_finished() < self.values()["vllm:request_params_n_sum"]:
+            assert time.monotonic() < deadline, "a sequence has no end"
+            await asyncio.sleep(0.01)
+        stats = self.client.stats()
         assert (stats.num_running, stats.num_waiting, stats.num_used_pages) == (0, 0, 0)
         assert len(self.context.open_requests) == 0
 

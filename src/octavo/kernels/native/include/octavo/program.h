@@ -41,7 +41,7 @@ struct Instruction {
   RowKind rows = RowKind::kTokens;  // the row kind that the work is counted in
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-  std::vector<int64_t> ints;   // small constants, meaning fixed by the kernel
+  std::vector<int64_t> ints;  // small constants, meaning fixed by the kernel
   std::vector<float> floats;
 };
 
@@ -49,12 +49,12 @@ struct Instruction {
 struct KernelCall {
   const Instruction& instruction;
   const StepView& step;
-  std::byte* const* arenas;        // [kNumRowKinds]
-  std::byte* scratch;              // this worker's own memory
-  int64_t scratch_bytes;           // at least kMinScratchBytes
-  std::byte* shared_scratch;       // one for all workers of this program
+  std::byte* const* arenas;   // [kNumRowKinds]
+  std::byte* scratch;         // this worker's own memory
+  int64_t scratch_bytes;      // at least kMinScratchBytes
+  std::byte* shared_scratch;  // one for all workers of this program
   int64_t shared_scratch_bytes;
-  std::atomic<int64_t>& counter;   // starts at 0 for each instruction; take work items from it
+  std::atomic<int64_t>& counter;  // starts at 0 for each instruction; take work items from it
   int worker;
   int num_workers;
 

@@ -1,4 +1,5 @@
-// The native view of `Step`: everything that changes between steps, as pointers into stable buffers.
+// The native view of `Step`: everything that changes between steps, as pointers into stable
+// buffers.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct StepView {
   const int32_t* context_lengths = nullptr;  // [num_sequences] tokens in pages after this step
   const int32_t* page_tables = nullptr;      // [num_sequences, page_table_stride]
   int64_t page_table_stride = 0;
-  const int32_t* logit_rows = nullptr;       // [num_logit_rows] token rows that need logits
+  const int32_t* logit_rows = nullptr;  // [num_logit_rows] token rows that need logits
 
   int32_t rows(int kind) const {
     return kind == 0 ? num_tokens : kind == 1 ? num_sequences : num_logit_rows;

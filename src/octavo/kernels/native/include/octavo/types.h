@@ -1,5 +1,5 @@
-// Plain data shared by all of the native core: element types, row kinds, packed weights, page layout.
-// Knows nothing of Python, of threads, or of any instruction set.
+// Plain data shared by all of the native core: element types, row kinds, packed weights, page
+// layout. Knows nothing of Python, of threads, or of any instruction set.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +49,10 @@ enum class WeightFormat : uint8_t {
 // output features, ready for the kernels. N is padded with zeros to a whole tile.
 struct PackedMatrix {
   WeightFormat format;
-  int64_t rows;        // N, without padding
-  int64_t columns;     // K
-  int64_t num_tiles;   // ceil(N / kTileColumns)
-  int64_t tile_bytes;  // distance between tiles, a multiple of 64
+  int64_t rows;           // N, without padding
+  int64_t columns;        // K
+  int64_t num_tiles;      // ceil(N / kTileColumns)
+  int64_t tile_bytes;     // distance between tiles, a multiple of 64
   const std::byte* data;  // 64-byte aligned
 };
 
@@ -69,8 +69,6 @@ struct KvLayer {
   std::byte* data;
 };
 
-constexpr int element_bytes(DType t) {
-  return t == DType::kF32 ? 4 : t == DType::kQ8 ? 1 : 2;
-}
+constexpr int element_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kQ8 ? 1 : 2; }
 
 }  // namespace octavo

@@ -15,6 +15,16 @@ constexpr int64_t clamp(int64_t x, int64_t low, int64_t high) {
 }
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Tiles per item when each tile is read once: the same number of items for every worker, each long
+// enough that its start (a counter that travels between cores, a stream not yet prefetched) is
+// small.
+inline int64_t streaming_tiles(int64_t num_tiles, int64_t tile_bytes, int num_workers) {
+  constexpr int64_t kSmallItem = 96 << 10, kMaxItemsPerWorker = 16;
+  const int64_t items_per_worker =
+      clamp(num_tiles * tile_bytes / (kSmallItem * num_workers), 1, kMaxItemsPerWorker);
+  return divide_up(num_tiles, items_per_worker * num_workers);
+}
+
 // Sizes of an item. A worker that takes consecutive items keeps its panels in the second-level
 // cache and streams tiles over them; within an item a few tiles stay in the first level.
 struct MatrixBlocking {
@@ -25,8 +35,8 @@ struct MatrixBlocking {
 inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
                                       int64_t tile_bytes, int num_workers) {
   constexpr int64_t kTileCache = 24 << 10, kPanelCache = 384 << 10;
+  if (num_panels == 1) return {1, streaming_tiles(num_tiles, tile_bytes, num_workers)};
   const int64_t wanted_items = num_workers == 1 ? 1 : 16 * num_workers;
-  if (num_panels == 1) return {1, clamp(num_tiles / wanted_items, 1, 8)};
   const int64_t tiles = clamp(kTileCache / tile_bytes, 1, 8);
   const int64_t tile_items = divide_up(num_tiles, tiles);
   const int64_t panels_for_balance = num_panels * tile_items / wanted_items;

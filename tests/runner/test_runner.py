@@ -1,0 +1,120 @@
+"""The runner as the engine uses it: loaded from a file, one result per scheduled sequence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from octavo.config.engine import EngineConfig
+from octavo.core.schedule import ScheduledSequence, ScheduledStep
+from octavo.errors import ConfigError, WeightError
+from octavo.kernels._native import isa_levels
+from octavo.runner.load import load_runner
+from octavo.weights.gguf import GGUFFile
+from tests.models.checks import hf_logits, sequence_of, step_of
+from tests.models.tiny import MIXED, PLAIN, VOCABULARY, write_tiny
+
+CONFIG = EngineConfig(
+    max_model_len=200,
+    max_num_seqs=4,
+    max_num_batched_tokens=64,
+    kv_cache_memory=8 << 20,
+    kv_cache_dtype="float32",
+    threads=2,
+    isa=isa_levels()[0],
+)
+IDS = np.random.default_rng(5).integers(0, VOCABULARY, 40).tolist()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen2", "gemma3"])
+def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
+    tiny = write_tiny(name, tmp_path, PLAIN)
+    with GGUFFile.open(tiny.path) as file:
+        runner = load_runner(file, CONFIG)
+    sequence = sequence_of(IDS)
+    sequence.page_table = [9, 4, 7]
+    done = 0
+    for _ in range(6):
+        tokens = sequence.num_tokens - done
+        step = ScheduledStep([ScheduledSequence(sequence, done, tokens, samples=True)], tokens)
+        token_id = runner.run(step).results[0].token_id
+        assert token_id == hf_logits(tiny.hf, sequence.token_ids)[-1].argmax()
+        assert token_id is not None
+        done = sequence.num_tokens
+        sequence.token_ids.append(token_id)
+
+
+def test_results_keep_the_order_of_the_step_and_only_samplers_get_tokens(tmp_path: Path) -> None:
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, CONFIG)
+    first, second = sequence_of(IDS[:17]), sequence_of(IDS, first_page=4)
+    both = ScheduledStep(
+        [
+            ScheduledSequence(first, 0, 17, samples=True),
+            ScheduledSequence(second, 0, 20, samples=False),
+        ],
+        37,
+    )
+    results = runner.run(both).results
+    alone = runner.run(ScheduledStep([both.sequences[0]], 17)).results
+    assert [results[0].token_id, results[1].token_id] == [alone[0].token_id, None]
+
+
+def test_prompt_logprobs_come_for_every_row(tmp_path: Path) -> None:
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, CONFIG)
+    result = runner.run(step_of((sequence_of(IDS), 0, 40))).results[0]
+    assert result.prompt_logprobs is not None
+    assert [entry.token_id for entry in result.prompt_logprobs] == IDS[1:]
+    assert result.token_id is not None
+
+
+def test_limits_are_those_of_the_options(tmp_path: Path) -> None:
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, CONFIG)
+    assert runner.max_model_len == 200
+    assert runner.max_logit_rows == 64
+    assert runner.num_pages == (8 << 20) // (3 * 2 * 16 * 2 * 16 * 4)
+    with pytest.raises(ValueError, match="at most 64"):
+        runner.run(step_of((sequence_of(range(65)), 0, 65)))
+
+
+def test_a_profile_has_a_time_for_each_instruction(tmp_path: Path) -> None:
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, CONFIG)
+    seconds = runner.profile(33)
+    assert len(seconds) == len(runner.program.instructions)
+    assert all(0 <= one < 10 for one in seconds)
+    lines = runner.program.to_text(seconds).splitlines()
+    assert len(lines) == len(seconds) + 1
+    assert all(" us " in line for line in lines[:-1])
+
+
+def test_a_closed_runner_says_so(tmp_path: Path) -> None:
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, CONFIG)
+    runner.close()
+    with pytest.raises(ValueError, match="closed"):
+        runner.profile(1)
+
+
+def test_memory_that_is_too_small_is_refused_before_weights_are_packed(tmp_path: Path) -> None:
+    with (
+        GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file,
+        pytest.raises(ConfigError, match="kv-cache-memory"),
+    ):
+        load_runner(file, replace(CONFIG, kv_cache_memory=1000), _no_progress)
+
+
+def test_a_file_with_a_missing_tensor_is_refused_before_weights_are_packed(tmp_path: Path) -> None:
+    file = GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path)
+    file.tensors = {k: v for k, v in file.tensors.items() if k != "blk.1.ffn_up.weight"}
+    with pytest.raises(WeightError, match=r"blk\.1\.ffn_up\.weight"):
+        load_runner(file, CONFIG, _no_progress)
+
+
+def _no_progress(done_bytes: int, total_bytes: int) -> None:
+    raise AssertionError(f"packed {done_bytes} of {total_bytes} bytes")

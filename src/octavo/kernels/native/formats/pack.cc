@@ -52,14 +52,15 @@ void store_codes(const uint8_t* codes, int row, std::byte* lines) {
     return;
   }
   constexpr uint32_t kLow = 0x0f0f0f0f;
+  constexpr int kNibbleLine = kBits - 4;
   for (int j = 0; j < 4; ++j) {
     const uint32_t low = load_quad(codes, j) & kLow, high = load_quad(codes, j + 4) & kLow;
-    store_quad(lines, j, row, low | (high << 4));
+    store_quad(lines, kNibbleLine + j, row, low | (high << 4));
   }
   if constexpr (kBits == 5) {
     uint32_t bits = 0;
     for (int q = 0; q < 8; ++q) bits |= ((load_quad(codes, q) >> 4) & 0x01010101) << q;
-    store_quad(lines, 4, row, bits);
+    store_quad(lines, 0, row, bits);
   }
   if constexpr (kBits == 6) {
     for (int h = 0; h < 2; ++h) {
@@ -67,7 +68,7 @@ void store_codes(const uint8_t* codes, int row, std::byte* lines) {
       for (int j = 0; j < 4; ++j) {
         pairs |= ((load_quad(codes, 4 * h + j) >> 4) & 0x03030303) << (2 * j);
       }
-      store_quad(lines, 4 + h, row, pairs);
+      store_quad(lines, h, row, pairs);
     }
   }
 }
@@ -129,10 +130,11 @@ void pack_tile(const TileRows& rows, int64_t columns, std::byte* tile) {
       uint8_t codes[Block::kValues];
       read_codes(source, codes);
       for (int g = 0; g < kGroupsPerSource; ++g) {
-        std::byte* lines = block + (part * kGroupsPerSource + g) * kLayout.code_bytes();
+        std::byte* lines =
+            block + kLayout.code_offset() + (part * kGroupsPerSource + g) * kLayout.code_bytes();
         store_codes<kLayout.bits>(codes + kGroup * g, row, lines);
       }
-      store_scales(source, part, row, block + kLayout.scale_offset());
+      store_scales(source, part, row, block);
     }
   }
 }

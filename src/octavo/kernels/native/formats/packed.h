@@ -2,14 +2,15 @@
 // scales. Shared by the packer and the kernels; knows neither GGUF's own layout nor arithmetic.
 //
 // A matrix is a sequence of tiles, a tile a sequence of blocks along K, so that a kernel that walks
-// tiles in order reads one stream. A block of an integer format holds
-//   codes   [groups][code_bytes]    groups of 32 k's x 16 rows, unsigned
-//   scales  [scale_bytes]
+// tiles in order reads one stream, and within it meets everything in the order of use: a line
+// needed before its turn waits for memory. A block of an integer format holds
+//   scales  [scale_bytes, padded to 64]
+//   codes   [groups][code_bytes]         groups of 32 k's x 16 rows, unsigned
 // The codes of a group come in lines of 64 bytes; quad q = the k's 4q..4q+3, and byte 4 * row + i
 // of a line belongs to k = 4q + i:
 //   4 bits  4 lines; line j holds quad j in the low nibbles and quad j + 4 in the high ones
-//   5 bits  as 4 bits, then one line of fifth bits: bit q of a byte belongs to quad q
-//   6 bits  as 4 bits, then two lines of upper pairs: line h, bits 2j and 2j + 1 to quad 4h + j
+//   5 bits  one line of fifth bits (bit q of a byte belongs to quad q), then as 4 bits
+//   6 bits  two lines of upper pairs (line h, bits 2j and 2j + 1: quad 4h + j), then as 4 bits
 //   8 bits  8 lines, line q is quad q
 // Scales of a block, each entry [16], one per row:
 //   Q4_0 Q5_0 Q8_0   2 groups   fp16 d[2]                      w = d * (code - zero_point)
@@ -39,7 +40,8 @@ struct BlockLayout {
   ScaleKind scales;
 
   constexpr int code_bytes() const { return bits * kGroup * kTileColumns / 8; }
-  constexpr int scale_offset() const { return groups * code_bytes(); }
+  // Lines of a group before the nibbles.
+  constexpr int upper_lines() const { return bits == 8 ? 0 : bits - 4; }
   constexpr int scale_bytes() const {
     switch (scales) {
       case ScaleKind::kPlain:
@@ -53,9 +55,10 @@ struct BlockLayout {
     }
     return 0;
   }
-  constexpr int bytes() const {
-    return (scale_offset() + scale_bytes() + kLineBytes - 1) / kLineBytes * kLineBytes;
+  constexpr int code_offset() const {
+    return (scale_bytes() + kLineBytes - 1) / kLineBytes * kLineBytes;
   }
+  constexpr int bytes() const { return code_offset() + groups * code_bytes(); }
 };
 
 constexpr bool is_float(WeightFormat f) { return f <= WeightFormat::kBF16; }

@@ -10,7 +10,8 @@ namespace {
 
 // The codes of one lane (row of the tile) in one group, [32] in the order of k.
 void read_group(const BlockLayout& layout, const std::byte* lines, int lane, uint8_t* codes) {
-  const uint8_t* bytes = reinterpret_cast<const uint8_t*>(lines) + 4 * lane;
+  const uint8_t* upper = reinterpret_cast<const uint8_t*>(lines) + 4 * lane;
+  const uint8_t* bytes = upper + layout.upper_lines() * kLineBytes;
   for (int k = 0; k < kGroup; ++k) {
     const int q = k / 4, i = k % 4;
     if (layout.bits == 8) {
@@ -18,9 +19,9 @@ void read_group(const BlockLayout& layout, const std::byte* lines, int lane, uin
       continue;
     }
     uint32_t code = (bytes[q % 4 * kLineBytes + i] >> (q / 4 * 4)) & 15;
-    if (layout.bits == 5) code |= ((bytes[4 * kLineBytes + i] >> q) & 1u) << 4;
+    if (layout.bits == 5) code |= ((upper[i] >> q) & 1u) << 4;
     if (layout.bits == 6) {
-      code |= ((bytes[(4 + q / 4) * kLineBytes + i] >> (q % 4 * 2)) & 3u) << 4;
+      code |= ((upper[q / 4 * kLineBytes + i] >> (q % 4 * 2)) & 3u) << 4;
     }
     codes[k] = static_cast<uint8_t>(code);
   }
@@ -73,8 +74,8 @@ void unpack_integers(const PackedMatrix& m, const std::byte* tile, int lane, flo
     const std::byte* block = tile + g / layout.groups * layout.bytes();
     const int part = static_cast<int>(g % layout.groups);
     uint8_t codes[kGroup];
-    read_group(layout, block + part * layout.code_bytes(), lane, codes);
-    const Affine a = group_affine(layout, {block + layout.scale_offset(), lane}, part);
+    read_group(layout, block + layout.code_offset() + part * layout.code_bytes(), lane, codes);
+    const Affine a = group_affine(layout, {block, lane}, part);
     for (int k = 0; k < kGroup; ++k) {
       const float product = a.scale[k / 16] * static_cast<float>(codes[k] - layout.zero_point);
       out[k] = layout.zero_point != 0 ? product : product + a.minimum;

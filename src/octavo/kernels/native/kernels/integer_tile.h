@@ -34,12 +34,12 @@ struct PanelGroup {
 template <int kBits, int q>
 OCTAVO_INLINE U8x64 quad_codes(const std::byte* lines) {
   if constexpr (kBits == 8) return load_line(lines + q * kLineBytes);
-  const U8x64 line = load_line(lines + q % 4 * kLineBytes);
+  const U8x64 line = load_line(lines + (kBits - 4 + q % 4) * kLineBytes);
   const U8x64 code = q < 4 ? low_nibbles(line) : high_nibbles(line);
   if constexpr (kBits == 5) {
-    return with_upper_bits<q - 4, 0x10>(code, load_line(lines + 4 * kLineBytes));
+    return with_upper_bits<q - 4, 0x10>(code, load_line(lines));
   } else if constexpr (kBits == 6) {
-    return with_upper_bits<q % 4 * 2 - 4, 0x30>(code, load_line(lines + (4 + q / 4) * kLineBytes));
+    return with_upper_bits<q % 4 * 2 - 4, 0x30>(code, load_line(lines + q / 4 * kLineBytes));
   } else {
     return code;
   }
@@ -136,24 +136,25 @@ template <WeightFormat kFormat, int R>
 OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a, F32x16 (&acc)[R]) {
   constexpr BlockLayout kLayout = block_layout(kFormat);
   constexpr int kBits = kLayout.bits, kZero = kLayout.zero_point;
-  const std::byte* scales = block + kLayout.scale_offset();
-  for (int g = 0; g < count; ++g, block += kLayout.code_bytes(), a.data += a.kBytes) {
+  const std::byte* scales = block;
+  const std::byte* lines = block + kLayout.code_offset();
+  for (int g = 0; g < count; ++g, lines += kLayout.code_bytes(), a.data += a.kBytes) {
     if constexpr (kLayout.scales == ScaleKind::kPlain) {
-      add_scaled<kBits, kZero, Span::kWhole>(block, a, load_halves(scales, g), acc);
+      add_scaled<kBits, kZero, Span::kWhole>(lines, a, load_halves(scales, g), acc);
     } else if constexpr (kLayout.scales == ScaleKind::kMinimum) {
-      add_scaled<kBits, kZero, Span::kWhole>(block, a, load_halves(scales, 0), acc);
+      add_scaled<kBits, kZero, Span::kWhole>(lines, a, load_halves(scales, 0), acc);
       add_minimum(a, load_halves(scales, 1), acc);
     } else if constexpr (kLayout.scales == ScaleKind::kSuperMinimum) {
       const uint8_t* bytes = reinterpret_cast<const uint8_t*>(scales) + (4 + g) * kTileColumns;
       const F32x16 scale = load_halves(scales, 0) * to_f32(load_u8(bytes));
       const F32x16 minimum =
           load_halves(scales, 1) * to_f32(load_u8(bytes + kLayout.groups * kTileColumns));
-      add_scaled<kBits, kZero, Span::kWhole>(block, a, scale, acc);
+      add_scaled<kBits, kZero, Span::kWhole>(lines, a, scale, acc);
       add_minimum(a, zero_f32() - minimum, acc);
     } else {
       const int8_t* bytes = reinterpret_cast<const int8_t*>(scales) + (2 + 2 * g) * kTileColumns;
       const F32x16 d = load_halves(scales, 0);
-      add_scaled_halves<kBits, kZero>(block, a, d * to_f32(load_i8(bytes)),
+      add_scaled_halves<kBits, kZero>(lines, a, d * to_f32(load_i8(bytes)),
                                       d * to_f32(load_i8(bytes + 16)), acc);
     }
   }

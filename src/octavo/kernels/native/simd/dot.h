@@ -32,10 +32,12 @@ OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
 // pair.
 #if defined(OCTAVO_LEVEL_avx512)
 template <int kBits>
-inline constexpr int kDotQuads = kBits <= 5 ? 4 : kBits == 6 ? 2 : 1;
+inline constexpr int kDotQuads = (kBits <= 5)   ? 4
+                                 : (kBits == 6) ? 2
+                                                : 1;
 #elif defined(OCTAVO_AVX2)  // fewer, for want of registers
 template <int kBits>
-inline constexpr int kDotQuads = kBits <= 6 ? 2 : 1;
+inline constexpr int kDotQuads = (kBits <= 6) ? 2 : 1;
 #else
 template <int kBits>
 inline constexpr int kDotQuads = 1;

@@ -48,11 +48,27 @@ OCTAVO_INLINE U8x64 quad_codes(const std::byte* lines) {
 // Which quads of a group share a weight scale.
 enum class Span { kWhole, kFirstHalf, kLastHalf };
 
-template <int kBits, int R, int q>
-OCTAVO_INLINE void add_quad(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
-  const U8x64 codes = quad_codes<kBits, q>(lines);
+template <int kBits, int R, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+  const U8x64 codes[] = {quad_codes<kBits, q>(lines)...};
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, a.quad(q, r));
+  for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, {{a.quad(q, r)...}});
+}
+
+// Half a group, cut into what `dot` takes at once.
+template <int kBits, int R, int p, int q, int s, int t>
+OCTAVO_INLINE void add_four_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+  if constexpr (kDotQuads<kBits> == 4) {
+    add_quads<kBits, R, p, q, s, t>(lines, a, sums);
+  } else if constexpr (kDotQuads<kBits> == 2) {
+    add_quads<kBits, R, p, q>(lines, a, sums);
+    add_quads<kBits, R, s, t>(lines, a, sums);
+  } else {
+    add_quads<kBits, R, p>(lines, a, sums);
+    add_quads<kBits, R, q>(lines, a, sums);
+    add_quads<kBits, R, s>(lines, a, sums);
+    add_quads<kBits, R, t>(lines, a, sums);
+  }
 }
 
 // sums[r] = sum over the span of (code - zero_point) * activation.
@@ -67,14 +83,14 @@ OCTAVO_INLINE void integer_sums(const std::byte* lines, PanelGroup<R> a, I32x16 
       sums[r] = dot_pair(sums[r], int16_pair(kLow, kHigh), a.half_sums(r));
     }
   }
-  if constexpr (kFirst) add_quad<kBits, R, 0>(lines, a, sums);
-  if constexpr (kLast) add_quad<kBits, R, 4>(lines, a, sums);
-  if constexpr (kFirst) add_quad<kBits, R, 1>(lines, a, sums);
-  if constexpr (kLast) add_quad<kBits, R, 5>(lines, a, sums);
-  if constexpr (kFirst) add_quad<kBits, R, 2>(lines, a, sums);
-  if constexpr (kLast) add_quad<kBits, R, 6>(lines, a, sums);
-  if constexpr (kFirst) add_quad<kBits, R, 3>(lines, a, sums);
-  if constexpr (kLast) add_quad<kBits, R, 7>(lines, a, sums);
+  if constexpr (kFirst && kLast) {  // the two nibbles of a line one after the other
+    add_four_quads<kBits, R, 0, 4, 1, 5>(lines, a, sums);
+    add_four_quads<kBits, R, 2, 6, 3, 7>(lines, a, sums);
+  } else if constexpr (kFirst) {
+    add_four_quads<kBits, R, 0, 1, 2, 3>(lines, a, sums);
+  } else {
+    add_four_quads<kBits, R, 4, 5, 6, 7>(lines, a, sums);
+  }
 }
 
 template <int kBits, int kZeroPoint, Span kSpan, int R>

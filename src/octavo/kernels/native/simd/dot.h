@@ -27,6 +27,25 @@ OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
   asm("" : "+m"(array));
 }
 
+// How many quads of kBits codes `dot` takes at once. Without VNNI, products are first summed in
+// int16, which holds kDotQuads * 2 products of the largest code with 127; at 8 bits not even one
+// pair.
+#if defined(OCTAVO_LEVEL_avx512)
+template <int kBits>
+inline constexpr int kDotQuads = kBits <= 5 ? 4 : kBits == 6 ? 2 : 1;
+#elif defined(OCTAVO_AVX2)  // fewer, for want of registers
+template <int kBits>
+inline constexpr int kDotQuads = kBits <= 6 ? 2 : 1;
+#else
+template <int kBits>
+inline constexpr int kDotQuads = 1;
+#endif
+// One activation row's quads that meet kCount lines of codes.
+template <int kCount>
+struct Quads {
+  const std::byte* at[kCount];
+};
+
 // 64 unsigned bytes: the quads of sixteen columns.
 #if defined(OCTAVO_AVX512)
 
@@ -48,27 +67,31 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return {_mm512_ternarylogic_epi32(code.v, moved, _mm512_set1_epi8(kMask), kAOrBAndC)};
 }
 
-// acc[column] += sum of code[4 column + i] * activation[i], codes of at most kBits bits.
-template <int kBits>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+// acc[column] += the sum over kDotQuads quads of code[4 column + i] * activation[i].
+template <int kBits, int kCount>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, const U8x64 (&codes)[kCount], Quads<kCount> quads) {
+  static_assert(kCount == kDotQuads<kBits>);
 #if defined(OCTAVO_LEVEL_avx512_vnni)
   // As text, because the compiler would broadcast the quad into a register of its own.
   asm("vpdpbusd %2%{1to16%}, %1, %0"
       : "+v"(acc.v)
-      : "v"(codes.v), "m"(*reinterpret_cast<const int32_t*>(quad)));
+      : "v"(codes[0].v), "m"(*reinterpret_cast<const int32_t*>(quads.at[0])));
   return acc;
 #else
-  const __m512i a = _mm512_set1_epi32(load_word(quad));
   const __m512i ones = _mm512_set1_epi16(1);
-  if constexpr (kBits <= 7) {  // two products of 127 * 127 still fit int16
-    return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(_mm512_maddubs_epi16(codes.v, a), ones))};
+  const auto products = [&](int i, __m512i c) {
+    return _mm512_maddubs_epi16(c, _mm512_set1_epi32(load_word(quads.at[i])));
+  };
+  if constexpr (kBits == 8) {  // the top bit apart
+    const __m512i top = _mm512_and_si512(codes[0].v, _mm512_set1_epi8(-128));
+    const __m512i rest = _mm512_and_si512(codes[0].v, _mm512_set1_epi8(127));
+    const __m512i high = _mm512_madd_epi16(products(0, top), ones);
+    const __m512i low = _mm512_madd_epi16(products(0, rest), ones);
+    return {_mm512_add_epi32(acc.v, _mm512_add_epi32(high, low))};
   }
-  // 255 * 127 * 2 would saturate: the top bit apart.
-  const __m512i top = _mm512_and_si512(codes.v, _mm512_set1_epi8(-128));
-  const __m512i rest = _mm512_and_si512(codes.v, _mm512_set1_epi8(127));
-  const __m512i high = _mm512_madd_epi16(_mm512_maddubs_epi16(top, a), ones);
-  const __m512i low = _mm512_madd_epi16(_mm512_maddubs_epi16(rest, a), ones);
-  return {_mm512_add_epi32(acc.v, _mm512_add_epi32(high, low))};
+  __m512i sum = products(0, codes[0].v);
+  for (int i = 1; i < kCount; ++i) sum = _mm512_add_epi16(sum, products(i, codes[i].v));
+  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(sum, ones))};
 #endif
 }
 
@@ -109,22 +132,28 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return {merge(code.a, upper.a), merge(code.b, upper.b)};
 }
 
-template <int kBits>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+template <int kBits, int kCount>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, const U8x64 (&codes)[kCount], Quads<kCount> quads) {
+  static_assert(kCount == kDotQuads<kBits>);
   const __m256i ones = _mm256_set1_epi16(1);
-  const __m256i a = _mm256_set1_epi32(load_word(quad));
-  const auto add_products = [ones, a](__m256i sum, __m256i c) {
-    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(c, a), ones));
-  };
-  if constexpr (kBits <= 7) {  // two products of 127 * 127 still fit int16
-    return {add_products(acc.a, codes.a), add_products(acc.b, codes.b)};
+  __m256i a = _mm256_set1_epi32(load_word(quads.at[0]));
+  if constexpr (kBits == 8) {  // the top bit apart
+    const __m256i top = _mm256_set1_epi8(-128), rest = _mm256_set1_epi8(127);
+    const auto add_masked = [&](__m256i sum, __m256i c, __m256i mask) {
+      const __m256i products = _mm256_maddubs_epi16(_mm256_and_si256(c, mask), a);
+      return _mm256_add_epi32(sum, _mm256_madd_epi16(products, ones));
+    };
+    return {add_masked(add_masked(acc.a, codes[0].a, top), codes[0].a, rest),
+            add_masked(add_masked(acc.b, codes[0].b, top), codes[0].b, rest)};
   }
-  // 255 * 127 * 2 would saturate: the top bit apart.
-  const __m256i top = _mm256_set1_epi8(-128), rest = _mm256_set1_epi8(127);
-  const auto add_wide = [=](__m256i sum, __m256i c) {
-    return add_products(add_products(sum, _mm256_and_si256(c, top)), _mm256_and_si256(c, rest));
-  };
-  return {add_wide(acc.a, codes.a), add_wide(acc.b, codes.b)};
+  __m256i sum_a = _mm256_maddubs_epi16(codes[0].a, a), sum_b = _mm256_maddubs_epi16(codes[0].b, a);
+  for (int i = 1; i < kCount; ++i) {
+    a = _mm256_set1_epi32(load_word(quads.at[i]));
+    sum_a = _mm256_add_epi16(sum_a, _mm256_maddubs_epi16(codes[i].a, a));
+    sum_b = _mm256_add_epi16(sum_b, _mm256_maddubs_epi16(codes[i].b, a));
+  }
+  return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(sum_a, ones)),
+          _mm256_add_epi32(acc.b, _mm256_madd_epi16(sum_b, ones))};
 }
 
 OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
@@ -164,8 +193,7 @@ OCTAVO_CALLED U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return code;
 }
 
-template <int kBits>
-OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+OCTAVO_CALLED I32x16 dot_quad(I32x16 acc, U8x64 codes, const std::byte* quad) {
   int8_t a[4];
   std::memcpy(a, quad, 4);
   for (int column = 0; column < 16; ++column) {
@@ -173,6 +201,10 @@ OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
     acc.v[column] += c[0] * a[0] + c[1] * a[1] + c[2] * a[2] + c[3] * a[3];
   }
   return acc;
+}
+template <int kBits>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, const U8x64 (&codes)[1], Quads<1> quads) {
+  return dot_quad(acc, codes[0], quads.at[0]);
 }
 
 OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {

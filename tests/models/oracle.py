@@ -21,6 +21,7 @@ from transformers import (
     LlamaForCausalLM,
     PreTrainedModel,
 )
+from transformers.initialization import no_init_weights
 
 from octavo.weights.gguf import GGUFFile
 from tests.models.tiny import gguf_name
@@ -39,7 +40,9 @@ def smollm2_oracle(path: Path) -> PreTrainedModel:
         tie_word_embeddings=True,
         rope_parameters={"rope_type": "default", "rope_theta": 100000.0},
     )
-    return _filled(LlamaForCausalLM(config), path, "llama", {"attn_q": 9, "attn_k": 3})
+    with no_init_weights():
+        hf = LlamaForCausalLM(config)
+    return _filled(hf, path, "llama", {"attn_q": 9, "attn_k": 3})
 
 
 def gemma3_oracle(path: Path) -> PreTrainedModel:
@@ -55,12 +58,15 @@ def gemma3_oracle(path: Path) -> PreTrainedModel:
         sliding_window=512,
         max_position_embeddings=32768,
     )
-    return _filled(Gemma3ForCausalLM(config), path, "gemma3", {})
+    with no_init_weights():
+        hf = Gemma3ForCausalLM(config)
+    return _filled(hf, path, "gemma3", {})
 
 
 def _filled(
     hf: PreTrainedModel, path: Path, architecture: str, interleaved_heads: dict[str, int]
 ) -> PreTrainedModel:
+    hf.tie_weights()
     with GGUFFile.open(path) as file, torch.no_grad():
         for hf_name, parameter in hf.named_parameters():
             name, part = gguf_name(architecture, hf_name)

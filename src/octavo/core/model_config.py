@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
-    """Rotary embedding of one kind of layer. `factors` divide the frequencies one by one."""
+    """Rotary embedding of one kind of layer. `scale` divides all frequencies (linear scaling),
+    `factors` divide them one by one."""
 
     theta: float
     rotary_dim: int

@@ -80,7 +80,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _wanted(item: pytest.Item) -> set[object]:
     """The fixtures a test takes, and those whose names it is parametrised with."""
     call = getattr(item, "callspec", None)
-    named = [] if call is None else [value for value in call.params.values() if isinstance(value, str)]
+    named = (
+        [] if call is None else [value for value in call.params.values() if isinstance(value, str)]
+    )
     return {*getattr(item, "fixturenames", ()), *named}
 
 

@@ -131,8 +131,7 @@ def allows(item: Option, value: object) -> bool:
         "number": isinstance(value, int | float) and not isinstance(value, bool),
         "switch": isinstance(value, bool),
         "text": isinstance(value, str),
-        "texts": isinstance(value, tuple)
-        and all(isinstance(text, str) and text for text in value),
+        "texts": isinstance(value, tuple) and all(isinstance(text, str) and text for text in value),
     }[item.kind]
     return fits and _in_bounds(item, value) and (not item.choices or value in item.choices)
 

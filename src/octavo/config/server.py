@@ -15,9 +15,7 @@ class ServerConfig:
     first option that is out of range."""
 
     host: str = option("127.0.0.1", "Address to listen on.")
-    port: int = option(
-        8000, "TCP port to listen on; 0 takes a free one.", minimum=0, maximum=65535
-    )
+    port: int = option(8000, "TCP port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     api_key: tuple[str, ...] = option(
         (), "Key that clients must send as 'Authorization: Bearer KEY'. May be given several times."
     )

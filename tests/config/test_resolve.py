@@ -8,7 +8,7 @@ import pytest
 
 from octavo.config.engine import EngineConfig
 from octavo.config.machine import Machine
-from octavo.config.resolve import Resolved, kv_bytes_per_token, resolve
+from octavo.config.resolve import Resolved, resolve
 from octavo.core.model_config import LayerConfig, ModelConfig, RopeConfig
 from octavo.errors import ConfigError
 
@@ -47,7 +47,7 @@ def test_every_option_gets_a_value_and_a_reason() -> None:
     config = result.config
     assert (config.threads, config.isa, config.kv_cache_dtype) == (2, "avx512_vnni", "float16")
     assert config.max_model_len == 8192
-    assert config.kv_cache_memory == 64 * 512 * kv_bytes_per_token(model(), "float16")
+    assert config.kv_cache_memory == 64 * 512 * model().kv_bytes_per_token("float16")
 
 
 def test_what_is_given_is_kept() -> None:
@@ -65,8 +65,8 @@ def test_what_is_given_is_kept() -> None:
 
 
 def test_a_page_holds_keys_and_values_of_all_layers() -> None:
-    assert kv_bytes_per_token(model(num_layers=2), "float16") == 2 * 2 * 3 * 64 * 2
-    assert kv_bytes_per_token(model(num_layers=2), "float32") == 2 * 2 * 3 * 64 * 4
+    assert model(num_layers=2).kv_bytes_per_token("float16") == 2 * 2 * 3 * 64 * 2
+    assert model(num_layers=2).kv_bytes_per_token("float32") == 2 * 2 * 3 * 64 * 4
 
 
 def test_full_precision_weights_get_full_precision_keys() -> None:
@@ -86,7 +86,7 @@ def test_a_long_context_must_be_asked_for() -> None:
 
 def test_memory_has_room_for_one_full_context() -> None:
     result = resolved(EngineConfig(max_num_seqs=1))
-    assert result.config.kv_cache_memory == 8192 * kv_bytes_per_token(model(), "float16")
+    assert result.config.kv_cache_memory == 8192 * model().kv_bytes_per_token("float16")
 
 
 def test_memory_is_a_bounded_share_of_the_machines() -> None:
@@ -95,14 +95,14 @@ def test_memory_is_a_bounded_share_of_the_machines() -> None:
 
 
 def test_little_memory_shortens_the_context() -> None:
-    token_bytes = kv_bytes_per_token(model(), "float16")
+    token_bytes = model().kv_bytes_per_token("float16")
     result = resolved(EngineConfig(kv_cache_memory=1000 * token_bytes))
     assert result.config.max_model_len == 992
     assert "hold" in result.reasons["max_model_len"]
 
 
 def test_a_context_that_memory_cannot_hold_is_refused() -> None:
-    token_bytes = kv_bytes_per_token(model(), "float16")
+    token_bytes = model().kv_bytes_per_token("float16")
     EngineConfig(max_model_len=1001)
     exact = EngineConfig(max_model_len=1001, kv_cache_memory=1008 * token_bytes)
     assert resolved(exact).config.max_model_len == 1001

@@ -20,8 +20,6 @@ MODERATE_CONTEXT_TOKENS = 512
 KV_SHARE = 0.25
 """The default key/value memory takes at most this share of the memory."""
 
-DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
@@ -44,7 +42,7 @@ def resolve(
         "kv_cache_dtype": _kv_cache_dtype(config),
     }
     kv_dtype = str(decisions["kv_cache_dtype"][0])
-    token_bytes = kv_bytes_per_token(model, kv_dtype)
+    token_bytes = model.kv_bytes_per_token(kv_dtype)
     affordable_bytes = int(machine.memory_bytes * KV_SHARE)
     decisions["max_model_len"] = _max_model_len(config, model, token_bytes, affordable_bytes)
     context_bytes = _page_multiple(int(decisions["max_model_len"][0]), token_bytes)
@@ -55,12 +53,6 @@ def resolve(
     reasons |= {name: reason for name, (_, reason) in decisions.items()}
     values = {name: value for name, (value, _) in decisions.items()}
     return Resolved(replace(config, **values), reasons)  # type: ignore[arg-type]
-
-
-def kv_bytes_per_token(model: ModelConfig, dtype: str) -> int:
-    """Bytes of keys and values of one token in all layers."""
-    width = sum(layer.num_kv_heads * layer.head_dim for layer in model.layers)
-    return 2 * width * DTYPE_BYTES[dtype]
 
 
 Decision = tuple[int | str, str]

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+KV_ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+"""Element types in which keys and values can be kept, and their sizes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RopeConfig:
@@ -44,3 +47,8 @@ class ModelConfig:
     logits_softcap: float = 0.0
     embedding_scale: float = 1.0
     ties_embeddings: bool = False
+
+    def kv_bytes_per_token(self, dtype: str) -> int:
+        """Bytes of keys and values of one token in all layers. `dtype` is of KV_ELEMENT_BYTES."""
+        width = sum(layer.num_kv_heads * layer.head_dim for layer in self.layers)
+        return 2 * width * KV_ELEMENT_BYTES[dtype]

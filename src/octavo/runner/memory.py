@@ -6,13 +6,10 @@ from octavo.core.model_config import ModelConfig
 from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 
-ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
-
 
 def page_bytes(model: ModelConfig, kv_cache_dtype: str) -> int:
     """Keys and values of one page's tokens in all layers."""
-    width = sum(layer.num_kv_heads * layer.head_dim for layer in model.layers)
-    return 2 * PAGE_TOKENS * width * ELEMENT_BYTES[kv_cache_dtype]
+    return PAGE_TOKENS * model.kv_bytes_per_token(kv_cache_dtype)
 
 
 def num_pages_for(

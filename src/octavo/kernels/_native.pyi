@@ -47,8 +47,12 @@ class ThreadPool:
     @property
     def num_threads(self) -> int: ...
 
+class WeightMemory:
+    """Where packed matrices lie side by side, in mappings large enough for huge pages."""
+    def __init__(self) -> None: ...
+
 class PackedMatrix:
-    """A weight matrix [rows, columns] in the tile layout of the kernels. Owns its memory."""
+    """A weight matrix [rows, columns] in the tile layout of the kernels. Holds its memory."""
     @staticmethod
     def pack(
         pool: ThreadPool,
@@ -58,11 +62,13 @@ class PackedMatrix:
         columns: int,
         target_format: str,
         row_order: I32 | None = None,
+        memory: WeightMemory | None = None,
     ) -> PackedMatrix:
         """Pack a row-major GGUF tensor.
 
         `target_format` is `source_type` (kept without loss) or "F32", "F16", "BF16" (dequantised).
-        Output row i is source row `row_order[i]`. Raises ValueError on sizes that do not fit.
+        Output row i is source row `row_order[i]`. Without `memory` the matrix gets a mapping of
+        its own. Raises ValueError on sizes that do not fit.
         """
     def unpack(self) -> F32:
         """The values, exactly as the kernels see them, [rows, columns]."""

@@ -174,6 +174,20 @@ def test_a_cut_model_is_refused_within_two_seconds(tmp_path: Path, smollm2_path:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_template_that_cannot_be_used_is_told_at_the_start(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, smollm2_path: Path
+) -> None:
+    path = tmp_path / "template.gguf"
+    content = smollm2_path.read_bytes()
+    assert content.count(b"{% for message in messages %}") == 1
+    path.write_bytes(content.replace(b"{% for message", b"{% fur message"))
+    for command in (["run", str(path), "hi"], ["inspect", "config", str(path)]):
+        code, out, err = run(capsys, *command)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"octavo: error: {path}: tokenizer.chat_template: line 1")
+        assert err.count("\n") == 1
+
+
 def test_generate_keeps_the_order_and_goes_on_after_bad_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, smollm2_path: Path
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 import tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from octavo.errors import TemplateError
+from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization import ChatTemplate
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.chat_templates import ALL, CHATML, MISTRAL, PARTS
@@ -193,6 +193,22 @@ def test_the_clock_is_the_callers() -> None:
 
 def test_a_file_without_a_template_has_none() -> None:
     assert ChatTemplate.from_gguf({}) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{% if %}", "line 1 of the chat template"),
+        ("{% include 'other' %}", "uses include"),
+        ("x" * 200_000, "200000 characters"),
+        (7, "is of type int; a text is allowed"),
+    ],
+)
+def test_an_unusable_template_is_the_files_fault_and_names_it(template: object, says: str) -> None:
+    with pytest.raises(TokenizerError) as caught:
+        ChatTemplate.from_gguf({"tokenizer.chat_template": template}, source="m.gguf")
+    assert str(caught.value).startswith("m.gguf: tokenizer.chat_template")
+    assert says in str(caught.value)
 
 
 def test_special_tokens_come_from_the_file() -> None:

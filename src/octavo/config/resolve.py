@@ -76,6 +76,8 @@ def _isa(config: EngineConfig, levels: tuple[str, ...]) -> Decision:
 
 
 def _kv_cache_dtype(config: EngineConfig) -> Decision:
+    if config.kv_cache_dtype == "int8_per_token_head":
+        return "int8", "given by vLLM's name, int8_per_token_head"
     if config.kv_cache_dtype != "auto":
         return config.kv_cache_dtype, "given"
     if config.dtype == "float32":

@@ -24,7 +24,14 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # argparse declares overloads of the same
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None
     ) -> tuple[Namespace, list[str]]:
+        """None are unknown in the end. The last word may stand behind flags, though argparse wants
+        an optional positional right behind the one before it: `run MODEL --seed 1 PROMPT`. The
+        default `last_word` names the positional that a single left-over word belongs to."""
         parsed, rest = super().parse_known_args(args, namespace)
+        last_word = self.get_default("last_word")
+        is_one_word = len(rest) == 1 and not rest[0].startswith("-")
+        if last_word and is_one_word and getattr(parsed, last_word) is None:
+            setattr(parsed, last_word, rest.pop())
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}{self._near(rest[0])}")
         return parsed, rest  # type: ignore[return-value]

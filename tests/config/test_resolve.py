@@ -117,6 +117,12 @@ def test_a_context_that_memory_cannot_hold_is_refused() -> None:
         resolved(EngineConfig(max_model_len=1001, kv_cache_memory=1008 * token_bytes - 1))
 
 
+def test_more_memory_than_the_machine_has_is_refused() -> None:
+    assert resolved(EngineConfig(kv_cache_memory=GIB), memory_bytes=GIB).config
+    with pytest.raises(ConfigError, match=f"--kv-cache-memory is {GIB + 1} .* has {GIB}$"):
+        resolved(EngineConfig(kv_cache_memory=GIB + 1), memory_bytes=GIB)
+
+
 def test_memory_below_one_page_is_refused() -> None:
     with pytest.raises(ConfigError, match="no page"):
         resolved(EngineConfig(kv_cache_memory=100))

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from octavo import __version__
+from octavo.entrypoints.cli.parser import MISUSED, Parser
 from octavo.errors import ConfigError, OctavoError
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -28,7 +29,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "version": "print version, Python and instruction sets",
     }
 )
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FAILED, INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -57,7 +58,7 @@ def run_command(arguments: Sequence[str]) -> int:
 
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """All commands by name; only the one that `arguments` choose with its own flags."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="octavo",
         description="Inference and serving of large language models.",
         epilog="`octavo COMMAND --help` tells more about a command.",
@@ -66,13 +67,17 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=description)
         if name == chosen:
             import_module(f"octavo.entrypoints.cli.{name}").configure(command)
     return parser
 
 
 def _complain(error: BaseException, code: int) -> int:
-    message = " ".join(str(error).split()) or type(error).__name__
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    message = " ".join(text.split()) or type(error).__name__
     print(f"octavo: error: {message}", file=sys.stderr)
     return code

@@ -27,6 +27,26 @@ def rounded(x: F32, dtype: str) -> F32:
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
 
+def hadamard(x: F32) -> F32:
+    """The unnormalised transform of `x` [..., dim] in blocks of the greatest power of two in dim,
+    with the kernel's order of adding."""
+    half = 1
+    while x.shape[-1] % (2 * half) == 0:
+        pairs = x.reshape(*x.shape[:-1], -1, 2, half)
+        first, second = pairs[..., 0, :], pairs[..., 1, :]
+        x = np.stack([first + second, first - second], axis=-2).reshape(x.shape)
+        half *= 2
+    return x
+
+
+def rounded_keys(keys: F32, dtype: str) -> F32:
+    """As `rounded`; int8 keys are transformed before they are rounded, and back here."""
+    if dtype != "int8":
+        return rounded(keys, dtype)
+    dim = keys.shape[-1]
+    return hadamard(rounded(hadamard(keys), dtype)) / np.float32(dim & -dim)
+
+
 @dataclass(frozen=True)
 class Shape:
     """Of one attention layer."""
@@ -140,10 +160,9 @@ class Contexts:
         shape = self.shape
         first = max(0, position - shape.window + 1) if shape.window else 0
         group = shape.num_heads // shape.num_kv_heads
-        k, v = (
-            np.repeat(rounded(x[sequence][first : position + 1], shape.dtype), group, axis=1)
-            for x in (self.keys, self.values)
-        )
+        k = rounded_keys(self.keys[sequence][first : position + 1], shape.dtype)
+        v = rounded(self.values[sequence][first : position + 1], shape.dtype)
+        k, v = (np.repeat(x, group, axis=1) for x in (k, v))
         q = self.queries[sequence][position].astype(np.float64)
         scores = np.einsum("hd,thd->ht", q, k) * shape.scale
         if shape.softcap:

@@ -90,7 +90,8 @@ class KvCache:
     @property
     def num_bytes(self) -> int: ...
     def read_page(self, layer: int, page: int) -> F32:
-        """[num_kv_heads, 2, head_dim * 16] as float32, scales applied, for tests."""
+        """[num_kv_heads, 2, head_dim * 16] as float32, for tests. Int8 keys with their
+        scales applied and transformed as they are (native kernels/hadamard.h)."""
 
 class Step:
     """Binds the stable buffers of `runner/step.py` once. Holds references to them.

@@ -5,6 +5,7 @@
 
 #include "kernels/attention_piece.h"
 #include "kernels/attention_plan.h"
+#include "kernels/hadamard.h"
 #include "octavo/program.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -123,13 +124,16 @@ class Attention {
   }
 
   void load_queries(const SequenceWork& work, const Unit& unit) {
-    const F32x16 factor = splat(shape_.rule.query_factor());
+    // Int8 keys are transformed; the factor makes good for that of both sides, exactly.
+    const int64_t size = kHasScales<T> ? hadamard_size(shape_.head_dim) : 1;
+    const F32x16 factor = splat(shape_.rule.query_factor() / static_cast<float>(size));
     for (int n = 0; n < unit.num_queries; ++n) {
       const int64_t row = row_of(work, unit, n);
       const float* q = call_.row<float>(query_, row) + column_of(unit, n);
       own_.positions[n] = call_.step.positions[row];
       float* loaded = own_.queries + n * kQueryStride;
       for (int64_t d = 0; d < shape_.head_dim; d += kLanes) store(loaded + d, load(q + d) * factor);
+      if constexpr (kHasScales<T>) hadamard(loaded, shape_.head_dim);
     }
   }
 

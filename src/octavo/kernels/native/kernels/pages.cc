@@ -2,11 +2,13 @@
 // normalises and rotates the heads of a fused q, k, v row on the way.
 #include <cstring>
 
+#include "kernels/hadamard.h"
 #include "kernels/int8_scale.h"
 #include "kernels/kv_element.h"
 #include "kernels/norm_row.h"
 #include "kernels/rotate_head.h"
 #include "kernels/rows.h"
+#include "octavo/limits.h"
 #include "octavo/program.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -47,6 +49,12 @@ void write_head(const KvLayer& kv, int64_t slot, int64_t head, const float* key,
                 const float* value) {
   const PageHead<T> page = page_head<T>(kv, slot / kPageTokens, head);
   const int64_t offset = slot % kPageTokens;
+  float spread[kMaxHeadDim];
+  if constexpr (kHasScales<T>) {
+    std::memcpy(spread, key, static_cast<size_t>(kv.head_dim) * sizeof(float));
+    hadamard(spread, kv.head_dim);
+    key = spread;
+  }
   const PageVector<T> k(key, kv.head_dim), v(value, kv.head_dim);
   for (int64_t d = 0; d < kv.head_dim; d += kLanes) {
     T line[kLanes];

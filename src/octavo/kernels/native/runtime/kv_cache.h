@@ -29,6 +29,7 @@ class KvCache {
 };
 
 // The keys and values of a page as the kernels see them: [head][keys | values][head_dim * 16].
+// Int8 keys stay transformed.
 void read_page(const KvLayer& layer, int64_t page, float* out);
 
 }  // namespace octavo

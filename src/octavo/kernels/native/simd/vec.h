@@ -63,6 +63,12 @@ OCTAVO_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, 
 OCTAVO_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 operator/(F32x16 a, F32x16 b) { return {_mm512_div_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }
+// Lane i is lane i ^ K of a; K is 1, 2, 4 or 8.
+template <int K>
+OCTAVO_INLINE F32x16 swap_lanes(F32x16 a) {
+  if constexpr (K < 4) return {_mm512_permute_ps(a.v, K == 1 ? 0xb1 : 0x4e)};
+  if constexpr (K >= 4) return {_mm512_shuffle_f32x4(a.v, a.v, K == 4 ? 0xb1 : 0x4e)};
+}
 OCTAVO_INLINE F32x16 max(F32x16 a, F32x16 b) { return {_mm512_max_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 min(F32x16 a, F32x16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 abs(F32x16 a) { return {_mm512_abs_ps(a.v)}; }
@@ -167,6 +173,15 @@ OCTAVO_INLINE F32x16 operator/(F32x16 x, F32x16 y) {
 }
 OCTAVO_INLINE F32x16 fma(F32x16 x, F32x16 y, F32x16 z) {
   return {_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)};
+}
+template <int K>
+OCTAVO_INLINE F32x16 swap_lanes(F32x16 x) {
+  if constexpr (K == 8) return {x.b, x.a};
+  if constexpr (K == 4) {
+    return {_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+  }
+  constexpr int kOrder = K == 1 ? 0xb1 : 0x4e;
+  if constexpr (K < 4) return {_mm256_permute_ps(x.a, kOrder), _mm256_permute_ps(x.b, kOrder)};
 }
 OCTAVO_INLINE F32x16 max(F32x16 x, F32x16 y) {
   return {_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)};
@@ -288,6 +303,10 @@ OCTAVO_INLINE F32x16 operator/(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i]
 // Not fused: a processor without the instruction would call a slow library function.
 OCTAVO_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
   OCTAVO_LANES(F32x16, a.v[i] * b.v[i] + c.v[i]);
+}
+template <int K>
+OCTAVO_INLINE F32x16 swap_lanes(F32x16 a) {
+  OCTAVO_LANES(F32x16, a.v[i ^ K]);
 }
 OCTAVO_INLINE F32x16 max(F32x16 a, F32x16 b) {
   OCTAVO_LANES(F32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]);

@@ -71,7 +71,8 @@ constexpr int64_t page_half_bytes(DType t, int64_t head_dim) {
 // The key/value pages of one layer. Page p, head h, with half = page_half_bytes(dtype, head_dim):
 //   keys   at data + p * page_bytes + h * 2 * half           as [head_dim][kPageTokens]
 //   values at data + p * page_bytes + h * 2 * half + half    as [kPageTokens][head_dim]
-// each followed, in kI8 pages, by its scales [kPageTokens].
+// each followed, in kI8 pages, by its scales [kPageTokens]. kI8 keys have gone through the
+// Hadamard transform of kernels/hadamard.h.
 struct KvLayer {
   DType dtype;  // kF32, kF16, kBF16 or kI8
   int32_t num_kv_heads;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def make_engine(
 ) -> Engine:
     front, runner = parts
     limits = SchedulerConfig(
-        max_num_seqs=8,
+        max_num_seqs=min(8, chunk),
         max_num_batched_tokens=chunk,
         max_model_len=CONTEXT,
         max_logit_rows=runner.max_logit_rows,
@@ -92,7 +93,7 @@ def answer(engine: Engine, requests: list[EngineRequest]) -> dict[tuple[str, int
     return said
 
 
-@pytest.mark.parametrize("chunk", [8, 13, 128])
+@pytest.mark.parametrize("chunk", [1, 7, 13, 64, 128])
 def test_alone_equals_batched_and_chunked(
     chunk: int,
     parts: tuple[Front, Runner],
@@ -101,6 +102,18 @@ def test_alone_equals_batched_and_chunked(
 ) -> None:
     """L10."""
     assert answer(make_engine(parts, chunk=chunk), requests) == alone
+
+
+def test_one_thread_equals_two(
+    smollm2_path: Path,
+    parts: tuple[Front, Runner],
+    requests: list[EngineRequest],
+    alone: dict[tuple[str, int], Answer],
+) -> None:
+    with GGUFFile.open(smollm2_path) as file:
+        config = replace(parts[0].resolved.config, threads=2)
+        runner = load_runner(file, config, None)
+    assert answer(make_engine((parts[0], runner)), requests) == alone
 
 
 def test_alone_equals_cached(

@@ -34,6 +34,7 @@ class Sample:
     mode: str = option("a", "Mode.", choices=("a", "b"))
     names: tuple[str, ...] = option((), "Names.")
     fast: bool = option(False, "Fast.")
+    seed: int = option(0, "Seed.", minimum=0, maximum=2**63 - 1)
 
 
 OPTIONS = {item.name: item for item in options_of(Sample)}
@@ -83,8 +84,9 @@ def test_a_text_is_read(name: str, text: str, value: object) -> None:
         ("count", "10", "an integer from 1 up to 9"),
         ("count", "1.5", "an integer from 1 up to 9"),
         ("count", "", "an integer from 1 up to 9"),
-        ("ratio", "nan", "a number from 0"),
-        ("ratio", "-0.1", "a number from 0"),
+        ("ratio", "nan", "a number from 0.0"),
+        ("ratio", "-0.1", "a number from 0.0"),
+        ("seed", "-1", f"an integer from 0 up to {2**63 - 1}"),
         ("size", "12X", "a number of bytes, or one with K, M, G or T"),
         ("size", "-1", "a number of bytes, or one with K, M, G or T"),
         ("mode", "c", "one of a, b"),

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.entrypoints.openai.logprobs import (
-    LOWEST_LOGPROB,
     CompletionLogprobsWriter,
     chat_logprobs,
     prompt_logprobs,
 )
+from octavo.entrypoints.results import LOWEST_LOGPROB
 from tests.server.harness import Server, run
 
 

@@ -138,6 +138,16 @@ def test_null_content_and_parts_and_argument_text_are_rendered() -> None:
     assert ChatTemplate(PARTS, TOKENS).render(messages).startswith("[user](A)(b)[assistant]")
 
 
+def test_a_developers_message_is_a_system_message_unless_the_template_knows_better() -> None:
+    messages = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "a"}]
+    rendered = ChatTemplate(CHATML, TOKENS).render(messages)
+    assert rendered.startswith("<|im_start|>system\nbe brief<|im_end|>")
+    assert messages[0]["role"] == "developer"
+    roles = "{% for m in messages %}{{ m.role }} {% endfor %}"
+    knowing = ChatTemplate(roles + "{# system or developer #}", TOKENS)
+    assert knowing.render(messages) == "developer user "
+
+
 def test_arguments_as_json_text_are_given_as_an_object() -> None:
     source = "{{ messages[0].tool_calls[0].function.arguments | tojson }}"
     for arguments, shown in (

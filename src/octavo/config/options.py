@@ -85,8 +85,8 @@ class Option:
             "texts": "a list of texts that are not empty",
             "bytes": "a number of bytes, or one with K, M, G or T",
         }[self.kind]
-        low = "" if self.minimum is None else f" from {self.minimum:g}"
-        high = "" if self.maximum is None else f" up to {self.maximum:g}"
+        low = "" if self.minimum is None else f" from {self.minimum}"
+        high = "" if self.maximum is None else f" up to {self.maximum}"
         return f"{words}{low}{high}"
 
 

@@ -103,7 +103,11 @@ class ChatTemplate:
         for name in kwargs:
             if name.startswith("_") or name in _VARIABLES or " " in name:
                 raise TemplateError(f"{name!r} cannot be set for a chat template", param=name)
-        prepared = prepare_messages(messages, keeps_parts=self._keeps_parts)
+        prepared = prepare_messages(
+            messages,
+            keeps_parts=self._keeps_parts,
+            knows_developer="developer" in self.source,
+        )
         budget = Budget(OUTPUT_FACTOR * _num_chars([prepared, kwargs]) + OUTPUT_CHARS)
         variables = {
             "tools": None,

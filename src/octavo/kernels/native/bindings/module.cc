@@ -116,8 +116,9 @@ DType parse_page_dtype(const std::string& name) {
   if (name == "float32") return DType::kF32;
   if (name == "float16") return DType::kF16;
   if (name == "bfloat16") return DType::kBF16;
-  throw std::invalid_argument("dtype is \"" + name +
-                              "\"; \"float32\", \"float16\" and \"bfloat16\" are allowed");
+  if (name == "int8") return DType::kI8;
+  throw std::invalid_argument(
+      "dtype is \"" + name + "\"; \"float32\", \"float16\", \"bfloat16\" and \"int8\" are allowed");
 }
 
 void init_kv_cache(KvCache* self, int64_t num_pages,
@@ -146,11 +147,7 @@ NumpyF32 read_page(const KvCache& cache, int64_t layer_index, int64_t page) {
   const auto heads = static_cast<size_t>(layer.num_kv_heads);
   const auto half = static_cast<size_t>(layer.head_dim) * kPageTokens;
   NumpyF32 out = new_array<float>({heads, 2, half});
-  const WeightFormat format = layer.dtype == DType::kF32   ? WeightFormat::kF32
-                              : layer.dtype == DType::kF16 ? WeightFormat::kF16
-                                                           : WeightFormat::kBF16;
-  dequantize(format, layer.data + page * layer.page_bytes, static_cast<int64_t>(heads * 2 * half),
-             out.data());
+  read_page(layer, page, out.data());
   return out;
 }
 

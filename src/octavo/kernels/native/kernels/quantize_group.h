@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "formats/activation.h"
+#include "kernels/int8_scale.h"
 #include "simd/vec.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -26,17 +27,11 @@ struct GroupSlots {
   }
 };
 
-// Sums of a row's first and last 16 values.
-struct HalfSums {
-  int16_t low;
-  int16_t high;
-};
-
-// values = round-to-nearest-even(x * inverse).
-OCTAVO_INLINE HalfSums quantize_values(F32x16 low, F32x16 high, float inverse, GroupSlots out,
-                                       int row) {
-  const I32x16 low_codes = to_i32(low * splat(inverse));
-  const I32x16 high_codes = to_i32(high * splat(inverse));
+// x: kGroup floats. scale = max|x| / 127, values = round-to-nearest-even(x * (127 / max|x|)).
+OCTAVO_INLINE void quantize_group_row(const float* x, GroupSlots out, int row) {
+  const F32x16 low = load(x), high = load(x + 16);
+  const Int8Scale group = int8_scale(max(magnitude_bits(low), magnitude_bits(high)));
+  const I32x16 low_codes = group.codes(low), high_codes = group.codes(high);
   alignas(64) int8_t values[kGroup];
   store_i8(values, low_codes);
   store_i8(values + 16, high_codes);
@@ -44,30 +39,11 @@ OCTAVO_INLINE HalfSums quantize_values(F32x16 low, F32x16 high, float inverse, G
   // Both sums in one reduction; neither leaves 16 bits.
   const int32_t sums = reduce_sum(low_codes + shift_left<16>(high_codes));
   const auto low_sum = static_cast<int16_t>(sums);
-  return {low_sum, static_cast<int16_t>((sums - low_sum) >> 16)};
-}
-
-// x: kGroup floats. scale = max|x| / 127, values = round-to-nearest-even(x * (127 / max|x|)).
-OCTAVO_INLINE void quantize_group_row(const float* x, GroupSlots out, int row) {
-  constexpr int32_t kTiniest = 0x0d800000;   // 2^-100: below it, 127 / max|x| may overflow
-  constexpr int32_t kInfinity = 0x7f800000;  // as bits, NaN and infinity are the largest magnitudes
-  const F32x16 low = load(x), high = load(x + 16);
-  const int32_t max_bits = reduce_max(max(f32_bits(abs(low)), f32_bits(abs(high))));
-  float scale;
-  HalfSums sums;
-  if (max_bits >= kTiniest && max_bits < kInfinity) [[likely]] {
-    float amax;
-    std::memcpy(&amax, &max_bits, 4);
-    scale = amax / 127.0f;
-    sums = quantize_values(low, high, 127.0f / amax, out, row);
-  } else {
-    scale = max_bits >= kInfinity ? __builtin_nanf("") : 0.0f;
-    sums = quantize_values(zero_f32(), zero_f32(), 0.0f, out, row);
-  }
-  *out.scale(row) = scale;
-  *out.sum(row) = scale * static_cast<float>(sums.low + sums.high);
-  out.half_sums(row)[0] = sums.low;
-  out.half_sums(row)[1] = sums.high;
+  const auto high_sum = static_cast<int16_t>((sums - low_sum) >> 16);
+  *out.scale(row) = group.scale;
+  *out.sum(row) = group.scale * static_cast<float>(low_sum + high_sum);
+  out.half_sums(row)[0] = low_sum;
+  out.half_sums(row)[1] = high_sum;
 }
 
 // x: [rows][kGroup] floats, rows `stride` floats apart.

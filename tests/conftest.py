@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     deselected: list[pytest.Item] = []
     missing: dict[str, int] = {}
     for item in items:
-        wanted = set(getattr(item, "fixturenames", ()))
+        wanted = _wanted(item)
         if wanted & {*CATALOGUE_FIXTURES, *LARGE_FIXTURES}:
             item.add_marker(pytest.mark.real_model)
         absent = [name for name in LARGE_FIXTURES if name in wanted and _large_file(name) is None]
@@ -75,6 +75,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if deselected:
         items[:] = kept
         config.hook.pytest_deselected(items=deselected)
+
+
+def _wanted(item: pytest.Item) -> set[object]:
+    """The fixtures a test takes, and those whose names it is parametrised with."""
+    call = getattr(item, "callspec", None)
+    named = (
+        [] if call is None else [value for value in call.params.values() if isinstance(value, str)]
+    )
+    return {*getattr(item, "fixturenames", ()), *named}
 
 
 def pytest_terminal_summary(

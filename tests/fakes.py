@@ -165,7 +165,12 @@ class ByteTokenizer:
     def is_special(self, token_id: int) -> bool:
         return token_id >= BYTE_VOCAB
 
-    def detokenizer(self, *, skip_special_tokens: bool) -> ByteDetokenizer:
+    def detokenizer(
+        self,
+        *,
+        skip_special_tokens: bool,
+        preceding_id: int | None = None,  # noqa: ARG002  (bytes mean the same after anything)
+    ) -> ByteDetokenizer:
         return ByteDetokenizer(skip_special_tokens=skip_special_tokens)
 
 

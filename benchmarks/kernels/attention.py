@@ -12,6 +12,7 @@ import argparse
 import time
 from dataclasses import dataclass
 
+from octavo.core.model_config import KV_ELEMENT_BYTES, KV_SCALE_BYTES
 from octavo.kernels import _native
 from tests.kernels.harness import OneKernel, pages
 from tests.kernels.paged import DTYPES, Chunk, Contexts, Shape
@@ -35,9 +36,10 @@ class Case:
 
     @property
     def gigabytes(self) -> float:
-        element_bytes = 4 if self.shape.dtype == "float32" else 2
-        row_elements = 2 * self.shape.num_kv_heads * self.shape.head_dim
-        return 1e-9 * element_bytes * row_elements * self.context
+        element_bytes = KV_ELEMENT_BYTES[self.shape.dtype]
+        scale_bytes = KV_SCALE_BYTES.get(self.shape.dtype, 0)
+        vector_bytes = self.shape.head_dim * element_bytes + scale_bytes
+        return 2e-9 * self.shape.num_kv_heads * vector_bytes * self.context
 
 
 def seconds(contexts: Contexts, case: Case, level: str, num_threads: int, budget: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +34,7 @@ class Sample:
     mode: str = option("a", "Mode.", choices=("a", "b"))
     names: tuple[str, ...] = option((), "Names.")
     fast: bool = option(False, "Fast.")
+    seed: int = option(0, "Seed.", minimum=0, maximum=2**63 - 1)
 
 
 OPTIONS = {item.name: item for item in options_of(Sample)}
@@ -82,12 +84,15 @@ def test_a_text_is_read(name: str, text: str, value: object) -> None:
         ("count", "10", "an integer from 1 up to 9"),
         ("count", "1.5", "an integer from 1 up to 9"),
         ("count", "", "an integer from 1 up to 9"),
-        ("ratio", "nan", "a number from 0"),
-        ("ratio", "-0.1", "a number from 0"),
+        ("ratio", "nan", "a number from 0.0"),
+        ("ratio", "-0.1", "a number from 0.0"),
+        ("seed", "-1", f"an integer from 0 up to {2**63 - 1}"),
         ("size", "12X", "a number of bytes, or one with K, M, G or T"),
         ("size", "-1", "a number of bytes, or one with K, M, G or T"),
         ("mode", "c", "one of a, b"),
         ("fast", "maybe", "true or false"),
+        ("names", "", "a list of texts that are not empty"),
+        ("names", "a,,b", "a list of texts that are not empty"),
     ],
 )
 def test_a_wrong_text_is_refused_by_flag_given_and_allowed(
@@ -112,6 +117,7 @@ def test_a_wrong_text_is_refused_by_flag_given_and_allowed(
         ("fast", 1),
         ("mode", 1),
         ("names", (1,)),
+        ("names", ("a", "")),
         ("size", 1.5),
     ],
 )
@@ -158,6 +164,28 @@ def test_a_size_may_be_given_as_text_in_keywords() -> None:
 def test_the_engine_refuses_what_it_cannot_honour(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')} is {value!r}"):
         EngineConfig(**{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("port", 65536),
+        ("port", -1),
+        ("api_key", ("",)),
+        ("max_num_queued_reqs", -1),
+        ("max_body_bytes", 0),
+        ("max_header_bytes", 10),
+        ("max_num_connections", 0),
+        ("max_sequences_per_request", 0),
+        ("keep_alive_seconds", -1),
+        ("stream_ping_seconds", 0.0),
+        ("drain_timeout_seconds", -0.5),
+        ("engine_stall_seconds", 0.0),
+    ],
+)
+def test_the_server_refuses_what_it_cannot_honour(name: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"--{name.replace('_', '-')} is {value!r}")):
+        ServerConfig(**{name: value})  # type: ignore[arg-type]
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["", "K", "m", "G", "t"]), st.sampled_from("B "))

@@ -67,6 +67,13 @@ def test_what_is_given_is_kept() -> None:
 def test_a_page_holds_keys_and_values_of_all_layers() -> None:
     assert model(num_layers=2).kv_bytes_per_token("float16") == 2 * 2 * 3 * 64 * 2
     assert model(num_layers=2).kv_bytes_per_token("float32") == 2 * 2 * 3 * 64 * 4
+    assert model(num_layers=2).kv_bytes_per_token("int8") == 2 * 2 * 3 * (64 + 4)
+
+
+def test_int8_pages_may_be_asked_for_by_vllms_name() -> None:
+    result = resolved(EngineConfig(kv_cache_dtype="int8_per_token_head"))
+    assert result.config == resolved(EngineConfig(kv_cache_dtype="int8")).config
+    assert "int8_per_token_head" in result.reasons["kv_cache_dtype"]
 
 
 def test_full_precision_weights_get_full_precision_keys() -> None:
@@ -108,6 +115,12 @@ def test_a_context_that_memory_cannot_hold_is_refused() -> None:
     assert resolved(exact).config.max_model_len == 1001
     with pytest.raises(ConfigError, match="--kv-cache-memory is"):
         resolved(EngineConfig(max_model_len=1001, kv_cache_memory=1008 * token_bytes - 1))
+
+
+def test_more_memory_than_the_machine_has_is_refused() -> None:
+    assert resolved(EngineConfig(kv_cache_memory=GIB), memory_bytes=GIB).config
+    with pytest.raises(ConfigError, match=f"--kv-cache-memory is {GIB + 1} .* has {GIB}$"):
+        resolved(EngineConfig(kv_cache_memory=GIB + 1), memory_bytes=GIB)
 
 
 def test_memory_below_one_page_is_refused() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from octavo.core.outputs import RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.engine import Engine
+from octavo.engine.output_processor import DetokenizerSource
 from octavo.scheduler.scheduler import Scheduler
 from tests.fakes import (
     EOS,
@@ -34,13 +35,16 @@ class Rig:
         choose: Callable[[list[int], int], int] | None = None,
         fail_on: Iterable[int] = (),
         seed: int = 0,
+        tokenizer: DetokenizerSource | None = None,
     ) -> None:
         self.scheduler = scheduler or make_scheduler(eos_token_ids=frozenset({EOS}))
         page_tokens = self.scheduler.kv.page_tokens
         num_pages = self.scheduler.kv.num_slots // page_tokens
         self.runner = FakeRunner(num_pages, page_tokens, choose, fail_on=fail_on)
         self.clock = FakeClock()
-        self.engine = Engine(self.scheduler, self.runner, ByteTokenizer(), seed, self.clock)
+        self.engine = Engine(
+            self.scheduler, self.runner, tokenizer or ByteTokenizer(), seed, self.clock
+        )
         self.said: dict[Key, list[SequenceOutput]] = {}
         self.times: dict[Key, RequestTimes] = {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -248,6 +249,17 @@ def test_counters_count_each_prompt_once_and_each_token() -> None:
     assert stats.num_step_tokens == sum(step.num_tokens for step in rig.runner.steps)
     assert stats.step_seconds == pytest.approx(0.25 * stats.num_steps)
     assert (stats.prefix_cache_queries, stats.prefix_cache_hits) == (20, 8)
+
+
+def test_tokens_drawn_from_undefined_logits_are_counted_and_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig = Rig()
+    run = rig.runner.run
+    monkeypatch.setattr(rig.runner, "run", lambda step: replace(run(step), num_undefined_rows=1))
+    rig.answer(make_request("ab", greedy(3)))
+    assert rig.engine.stats().num_undefined_rows == rig.engine.stats().num_steps == 3
+    assert caplog.text.count("NaN") == 1
 
 
 def test_a_second_equal_prompt_is_served_by_the_cache_and_says_so() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from octavo.core.sampling_params import SamplingParams
+from octavo.tokenization import Tokenizer
 from tests.engine.drive_engine import Rig, saying
 from tests.fakes import EOS, joined_text, make_request, make_scheduler
+from tests.tokenization.small_models import sentencepiece_metadata
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -27,6 +29,16 @@ def test_the_deltas_join_to_the_whole_answer_and_eos_is_an_id_but_no_text() -> N
     assert rig.ids(("r", 0)) == [*b"hello", EOS]
     last = rig.last(("r", 0))
     assert (last.finish_reason, last.stop_reason) == ("stop", None)
+
+
+def test_an_answer_continues_the_text_of_its_prompt() -> None:
+    """The first space of a SentencePiece answer is a space of its own, unless nothing precedes."""
+    tokenizer = Tokenizer.from_gguf(sentencepiece_metadata())
+    bos, *hello = tokenizer.encode("hello", add_special_tokens=True)
+    for preceding_id, text in ((hello[-1], " hello"), (bos, "hello")):
+        rig = Rig(choose=saying(hello), tokenizer=tokenizer)
+        rig.answer(make_request([preceding_id], wishes(max_tokens=len(hello))))
+        assert rig.text(("r", 0)) == text
 
 
 def test_characters_of_many_tokens_come_whole() -> None:

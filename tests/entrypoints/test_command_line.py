@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import resource
 import struct
 import subprocess
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from octavo import __version__
+from octavo.config.engine import EngineConfig
+from octavo.config.options import options_of
+from octavo.config.server import ServerConfig
 from octavo.entrypoints.cli.main import COMMANDS, run_command
 
 SMALL = ["--max-model-len", "512", "--max-num-seqs", "4", "--kv-cache-memory", "64M"]
@@ -35,14 +39,18 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
     assert out.startswith(f"usage: octavo {command}")
 
 
-def test_flags_of_all_options_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run(capsys, "serve", "--help")
-    for flag in (
-        *("--max-model-len", "--max-num-seqs", "--max-num-batched-tokens", "--block-size"),
-        *("--kv-cache-memory", "--threads", "--dtype", "--seed", "--served-model-name"),
-        *("--host", "--port", "--api-key", "--config", "--no-enable-prefix-caching"),
-    ):
-        assert flag in out
+@pytest.mark.parametrize(
+    "command", ["run", "serve", "generate", "inspect config", "inspect program"]
+)
+def test_every_command_that_takes_options_shows_all_of_them(
+    capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    _, out, _ = run(capsys, *command.split(), "--help")
+    shown = [item.flag for item in options_of(EngineConfig) if item.name != "model"]
+    if command == "serve":
+        shown += [item.flag for item in options_of(ServerConfig)]
+    for flag in [*shown, "--config", "--no-enable-prefix-caching"]:
+        assert re.search(rf"{flag}\b", out), flag
 
 
 def test_version_names_what_a_bug_report_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +77,19 @@ def test_run_answers_a_prompt(capsys: pytest.CaptureFixture[str], smollm2_path: 
     assert code == 0
     assert "Paris" in out
     assert "tokens/s" in err
+
+
+@pytest.mark.parametrize("flags", [["--seed", "1"], ["--no-enable-prefix-caching"]])
+def test_a_prompt_may_stand_behind_flags(
+    capsys: pytest.CaptureFixture[str], smollm2_path: Path, flags: list[str]
+) -> None:
+    tail = ["--max-tokens", "2", *SMALL]
+    path = str(smollm2_path)
+    code, out, _ = run(capsys, "run", path, *flags, "Say hello.", *tail)
+    assert (code, out) == run(capsys, "run", path, "Say hello.", *flags, *tail)[:2]
+    code, _, err = run(capsys, "run", path, "one", *flags, "two", *tail)
+    assert code == 2
+    assert err.endswith("unrecognized arguments: two\n")
 
 
 def test_run_answers_what_is_piped_in(
@@ -110,10 +131,12 @@ def test_run_continues_text_with_a_base_model(
         (["run", "./absent.gguf", "hi"], 1, "no such file"),
         (["run", "m", "hi", "--max-num-seqs", "none"], 2, "--max-num-seqs is 'none'; an integer"),
         (["run", "m", "hi", "--dtype", "int3"], 2, "--dtype is 'int3'; one of auto, float32"),
-        (["run", "m", "hi", "--temperature", "-1"], 2, "--temperature is '-1'; a number from 0"),
+        (["run", "m", "hi", "--temperature", "-1"], 2, "--temperature is '-1'; a number from 0.0"),
         (["run", "m", "hi", "--wisdom", "1"], 2, "unrecognized arguments"),
         (["run", "m", "hi", "--config", "absent.yaml"], 2, "absent.yaml"),
         (["serve"], 2, "no MODEL is given"),
+        (["serve", "m", "--port", "70000"], 2, "--port is '70000'; an integer from 0 up to 65535"),
+        (["serve", "m", "--api-key="], 2, "--api-key is ('',)"),
         (["generate", "m", "-i", "absent.jsonl", "-o", "out"], 1, "absent.jsonl"),
     ],
 )
@@ -174,6 +197,20 @@ def test_a_cut_model_is_refused_within_two_seconds(tmp_path: Path, smollm2_path:
     assert done.stderr.count("\n") == 1
 
 
+def test_a_template_that_cannot_be_used_is_told_at_the_start(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, smollm2_path: Path
+) -> None:
+    path = tmp_path / "template.gguf"
+    content = smollm2_path.read_bytes()
+    assert content.count(b"{% for message in messages %}") == 1
+    path.write_bytes(content.replace(b"{% for message", b"{% fur message"))
+    for command in (["run", str(path), "hi"], ["inspect", "config", str(path)]):
+        code, out, err = run(capsys, *command)
+        assert (code, out) == (1, "")
+        assert err.startswith(f"octavo: error: {path}: tokenizer.chat_template: line 1")
+        assert err.count("\n") == 1
+
+
 def test_generate_keeps_the_order_and_goes_on_after_bad_lines(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, smollm2_path: Path
 ) -> None:
@@ -187,7 +224,8 @@ def test_generate_keeps_the_order_and_goes_on_after_bad_lines(
         '{"id": "neither"}',
         '{"prompt": "x", "max_tokens": "many"}',
         '{"prompt": [0, 99999999]}',
-        '{"prompt": "One, two,", "n": 2, "seed": 1, "temperature": 1.0, "max_tokens": 2}',
+        '{"prompt": "One, two,", "n": 2, "seed": 1, "temperature": 1.0, "max_tokens": 2,'
+        ' "logprobs": 1, "prompt_logprobs": 0}',
     ]
     source, target = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("\n".join(lines))
@@ -203,6 +241,14 @@ def test_generate_keeps_the_order_and_goes_on_after_bad_lines(
     assert "Paris" in records[0]["outputs"][0]["text"]
     assert records[2]["usage"]["completion_tokens"] == 1
     assert [item["index"] for item in records[-1]["outputs"]] == [0, 1]
+    for item in records[-1]["outputs"]:
+        assert [len(item["token_ids"]), len(item["logprobs"])] == [2, 2]
+        for token_id, position in zip(item["token_ids"], item["logprobs"], strict=True):
+            assert position[str(token_id)]["logprob"] < 0
+    assert records[-1]["prompt_logprobs"][0] is None
+    assert len(records[-1]["prompt_logprobs"]) == records[-1]["usage"]["prompt_tokens"]
+    assert records[0]["outputs"][0]["stop_reason"] is None
+    assert "logprobs" not in records[0]["outputs"][0]
     assert "temperature" in records[3]["error"]["message"]
 
 

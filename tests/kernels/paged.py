@@ -10,15 +10,19 @@ import numpy as np
 from octavo.kernels import _native
 from tests.kernels.harness import F32, F64, I64, PAGE_TOKENS, OneKernel, StepArrays, pages, round_up
 
-DTYPES = ["float32", "float16", "bfloat16"]
+DTYPES = ["float32", "float16", "bfloat16", "int8"]
 
 
 def rounded(x: F32, dtype: str) -> F32:
-    """The float32 values that pages of `dtype` hold after `x` was written to them."""
+    """The float32 values that pages of `dtype` hold after `x`, [..., head_dim], was written."""
     if dtype == "float32":
         return x
     if dtype == "float16":
         return x.astype(np.float16).astype(np.float32)
+    if dtype == "int8":
+        greatest = np.abs(x).max(axis=-1, keepdims=True)
+        held: F32 = np.rint(x * (np.float32(127) / greatest)) * (greatest / np.float32(127))
+        return held
     bits = x.view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 

@@ -28,23 +28,28 @@ def last_rows(contexts: Contexts) -> list[Chunk]:
     return [Chunk(s, len(k) - 1, 1) for s, k in enumerate(contexts.keys)]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), MODEL_SHAPES)
-def test_prefill_matches_float64(level: str, heads: int, kv_heads: int, head_dim: int) -> None:
-    contexts = Contexts(Shape(heads, kv_heads, head_dim), [75])
+def test_prefill_matches_float64(
+    level: str, heads: int, kv_heads: int, head_dim: int, dtype: str
+) -> None:
+    contexts = Contexts(Shape(heads, kv_heads, head_dim, dtype=dtype), [75])
     chunk = Chunk(0, 0, 75)
     check_rows(contexts, chunk, contexts.attend([chunk], level)[0])
 
 
-def test_decode_matches_float64_at_every_context_length(level: str) -> None:
-    contexts = Contexts(Shape(), CONTEXTS)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_decode_matches_float64_at_every_context_length(level: str, dtype: str) -> None:
+    contexts = Contexts(Shape(dtype=dtype), CONTEXTS)
     chunks = last_rows(contexts)
     for chunk, result in zip(chunks, contexts.attend(chunks, level), strict=True):
         check_rows(contexts, chunk, result)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_sliding_windows_match_float64(level: str, window: int) -> None:
-    contexts = Contexts(Shape(window=window), [340, 700])
+def test_sliding_windows_match_float64(level: str, window: int, dtype: str) -> None:
+    contexts = Contexts(Shape(window=window, dtype=dtype), [340, 700])
     chunks = [Chunk(0, 0, 340), Chunk(1, 640, 60)]
     for chunk, result in zip(chunks, contexts.attend(chunks, level), strict=True):
         check_rows(contexts, chunk, result)
@@ -66,6 +71,9 @@ EQUALITY_SHAPES = [
     Shape(9, 3, 64, dtype="float16"),
     Shape(4, 1, 32, window=100, dtype="bfloat16"),
     Shape(14, 2, 16, softcap=2.0),
+    Shape(9, 3, 64, dtype="int8"),
+    Shape(12, 2, 128, softcap=2.0, dtype="int8"),
+    Shape(4, 1, 256, window=100, dtype="int8"),
 ]
 
 
@@ -120,8 +128,9 @@ def test_pieces_are_merged_only_when_the_slowest_is_done(level: str) -> None:
         np.testing.assert_array_equal(np.concatenate(many), np.repeat(alone, 20, axis=0))
 
 
-def test_where_the_pages_lie_does_not_matter(level: str) -> None:
-    shape = Shape(9, 3, 64, dtype="float16")
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_where_the_pages_lie_does_not_matter(level: str, dtype: str) -> None:
+    shape = Shape(9, 3, 64, dtype=dtype)
     one, other = Contexts(shape, [530]), Contexts(shape, [530])
     order = np.random.default_rng(7).permutation(one.cache_pages)
     other.move_pages(order)
@@ -140,8 +149,9 @@ def test_partial_results_beyond_the_shared_scratch_give_the_same_bits(level: str
     np.testing.assert_array_equal(np.concatenate(many), np.repeat(alone, 2200, axis=0))
 
 
-def test_nan_in_one_sequence_stays_in_it(level: str) -> None:
-    contexts = Contexts(Shape(), [40, 40])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_nan_in_one_sequence_stays_in_it(level: str, dtype: str) -> None:
+    contexts = Contexts(Shape(dtype=dtype), [40, 40])
     contexts.queries[0][20] = np.nan
     broken, other = whole(contexts, level)
     assert np.isnan(broken[20]).all()
@@ -149,8 +159,9 @@ def test_nan_in_one_sequence_stays_in_it(level: str) -> None:
     assert np.isfinite(other).all()
 
 
-def test_a_later_token_that_is_not_finite_leaves_earlier_rows_alone(level: str) -> None:
-    contexts = Contexts(Shape(), [40])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_later_token_that_is_not_finite_leaves_earlier_rows_alone(level: str, dtype: str) -> None:
+    contexts = Contexts(Shape(dtype=dtype), [40])
     before = whole(contexts, level)[0]
     contexts.poison(0, 25, np.inf)
     after = whole(contexts, level)[0]

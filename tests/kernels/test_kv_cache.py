@@ -9,11 +9,17 @@ import pytest
 from octavo.kernels import _native as native
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
-def test_layers_of_pages_may_differ_and_begin_zeroed(dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "size", "scale_size"),
+    [("float32", 4, 0), ("float16", 2, 0), ("bfloat16", 2, 0), ("int8", 1, 4)],
+)
+def test_layers_of_pages_may_differ_and_begin_zeroed(
+    dtype: str, size: int, scale_size: int
+) -> None:
     cache = native.KvCache(3, [(2, 16), (1, 64)], dtype)
-    size = 4 if dtype == "float32" else 2
-    assert cache.num_bytes >= 3 * (2 * 2 * 16 * 16 + 2 * 64 * 16) * size
+    vectors = 3 * 16 * 2  # per head: keys and values of the tokens of three pages
+    num_bytes = vectors * (2 * (16 * size + scale_size) + 64 * size + scale_size)
+    assert num_bytes <= cache.num_bytes < num_bytes + 4096
     assert cache.read_page(0, 2).shape == (2, 2, 256)
     assert cache.read_page(1, 0).shape == (1, 2, 1024)
     assert not cache.read_page(1, 2).any()
@@ -38,7 +44,7 @@ def test_untouched_pages_take_no_memory() -> None:
         (1, [(1, -1)], "float16", "head_dim is -1"),
         (1, [(1, 40)], "float16", "head_dim is 40; multiples of 16"),
         (1, [(1, 528)], "float16", "head_dim is 528; 1 to 512"),
-        (1, [(1, 16)], "int8", 'dtype is "int8"'),
+        (1, [(1, 16)], "int4", 'dtype is "int4".*"int8" are allowed'),
     ],
 )
 def test_page_shapes_out_of_range_are_refused(

@@ -49,3 +49,16 @@ def test_matrices_that_do_not_fit_their_data_are_refused(
     data = np.zeros((4, 10), np.float32)
     with pytest.raises(ValueError, match=message):
         pack(data, num_rows, columns, target, order)
+
+
+def test_matrices_in_one_memory_keep_their_values_when_others_go() -> None:
+    memory = native.WeightMemory()
+    data = [np.full((3, 5), value, np.float32) for value in range(4)]
+    raw = [values.reshape(-1).view(np.uint8) for values in data]
+    packed = [
+        native.PackedMatrix.pack(thread_pool(2), "F32", one, 3, 5, "F32", memory=memory)
+        for one in raw
+    ]
+    del packed[1], memory
+    for index, matrix in zip((0, 2, 3), packed, strict=True):
+        assert np.array_equal(matrix.unpack(), data[index])

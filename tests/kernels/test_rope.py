@@ -110,10 +110,53 @@ def test_write_pages_puts_tokens_into_their_slots_and_nowhere_else(level: str, d
     operands = [kernel.value(k), kernel.value(v), pages(cache)]
     kernel.run("write_pages", operands, [], step=StepArrays(rows, slots=slots))
     keys, values = read_tokens(cache, slots)
-    np.testing.assert_array_equal(keys.reshape(rows, -1), rounded(k, dtype))
-    np.testing.assert_array_equal(values.reshape(rows, -1), rounded(v, dtype))
+    np.testing.assert_array_equal(keys, rounded(k.reshape(keys.shape), dtype))
+    np.testing.assert_array_equal(values, rounded(v.reshape(values.shape), dtype))
     written = sum(np.count_nonzero(cache.read_page(0, page)) for page in range(NUM_PAGES))
     assert written == np.count_nonzero(keys) + np.count_nonzero(values)
+
+
+def written(level: str, heads: F32, dtype: str) -> F32:
+    """`heads` [tokens, KV_HEADS, DIM] as read from pages of `dtype`, [tokens, 2, KV_HEADS, DIM]."""
+    cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
+    kernel, slots = OneKernel(level), some_slots(len(heads))
+    flat = kernel.value(heads.reshape(len(heads), -1))
+    step = StepArrays(len(heads), slots=slots)
+    kernel.run("write_pages", [flat, flat, pages(cache)], [], step=step)
+    return np.stack(read_tokens(cache, slots), axis=1)
+
+
+def test_int8_pages_hold_zeros_and_tiny_vectors_as_zero(level: str) -> None:
+    heads = np.zeros((3, KV_HEADS, DIM), np.float32)
+    heads[1, 0] = np.linspace(-1e-35, 1e-35, DIM)
+    heads[2, 1, 5] = 1e-20
+    held = written(level, heads, "int8")
+    assert not held[:2].any()
+    np.testing.assert_array_equal(np.argwhere(held[2]), [[0, 1, 5], [1, 1, 5]])
+    np.testing.assert_allclose(held[2, :, 1, 5], 1e-20, rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+def test_int8_pages_hold_a_vector_that_is_not_finite_as_nan(level: str, number: float) -> None:
+    heads = random(4, KV_HEADS * DIM).reshape(4, KV_HEADS, DIM)
+    heads[2, 1, 7] = number
+    bad = np.zeros((4, 2, KV_HEADS), bool)
+    bad[2, :, 1] = True
+    held = written(level, heads, "int8")
+    assert np.isnan(held[bad]).all()
+    assert np.isfinite(held[~bad]).all()
+
+
+def test_bfloat16_pages_round_every_kind_of_number_to_nearest_even(level: str) -> None:
+    bits = np.random.default_rng(5).integers(0, 2**32, NUM_PAGES * PAGE_TOKENS * KV_HEADS * DIM)
+    edges = [0x3F808000, 0x3F818000, 0x3F808001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x00000001]
+    bits[: len(edges)] = edges
+    heads = bits.astype(np.uint32).view(np.float32).reshape(-1, KV_HEADS, DIM)
+    held = written(level, heads, "bfloat16")
+    nan = np.isnan(heads)
+    for one in (held[:, 0], held[:, 1]):
+        assert (np.isnan(one) == nan).all()
+        np.testing.assert_array_equal(one[~nan], rounded(heads, "bfloat16")[~nan])
 
 
 def fused(

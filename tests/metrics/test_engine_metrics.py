@@ -67,6 +67,7 @@ def test_state_follows_the_latest_snapshot_and_counters_grow_by_the_difference()
                     num_prompt_tokens=5 * step,
                     num_generation_tokens=7 * step,
                     num_step_tokens=12 * step,
+                    num_undefined_rows=step,
                     prefix_cache_queries=20,
                     prefix_cache_hits=8,
                 )
@@ -81,6 +82,7 @@ def test_state_follows_the_latest_snapshot_and_counters_grow_by_the_difference()
     assert values["vllm:prefix_cache_queries_total"] == 20
     assert values["vllm:prefix_cache_hits_total"] == 8
     assert values["octavo:steps_total"] == 2
+    assert values["octavo:undefined_logit_rows_total"] == 2
     assert values["vllm:iteration_tokens_total_count"] == 2
     assert values["vllm:iteration_tokens_total_sum"] == 24
 

@@ -20,6 +20,8 @@ from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
     PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
 )
 from transformers.initialization import no_init_weights
 
@@ -61,6 +63,24 @@ def gemma3_oracle(path: Path) -> PreTrainedModel:
     with no_init_weights():
         hf = Gemma3ForCausalLM(config)
     return _filled(hf, path, "gemma3", {})
+
+
+def qwen05_oracle(path: Path) -> PreTrainedModel:
+    config = Qwen2Config(
+        vocab_size=151936,
+        hidden_size=896,
+        intermediate_size=4864,
+        num_hidden_layers=24,
+        num_attention_heads=14,
+        num_key_value_heads=2,
+        max_position_embeddings=32768,
+        rms_norm_eps=1e-6,
+        tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 1000000.0},
+    )
+    with no_init_weights():
+        hf = Qwen2ForCausalLM(config)
+    return _filled(hf, path, "qwen2", {})
 
 
 def _filled(

@@ -20,13 +20,14 @@ from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 from tests.models.checks import F32, hf_logits, sequence_of, step_of
 from tests.models.native import NativeModel, NativeOptions
-from tests.models.oracle import gemma3_oracle, smollm2_oracle
+from tests.models.oracle import gemma3_oracle, qwen05_oracle, smollm2_oracle
 
 NUM_GREEDY = 48
 PROMPT = "Paged attention keeps the keys and values of each sequence in small pages. The idea is"
 ORACLES: dict[str, Callable[[Path], PreTrainedModel]] = {
     "smollm2_path": smollm2_oracle,
     "gemma3_path": gemma3_oracle,
+    "qwen05_path": qwen05_oracle,
 }
 LEVELS = [level for level in isa_levels() if level != "scalar"]
 """The scalar level is for correctness on other machines; the tiny models test it."""

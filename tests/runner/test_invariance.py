@@ -1,7 +1,7 @@
 """The same logits, bit for bit, whatever else runs and however a sequence's tokens are cut.
 
 Alone = batched = chunked = on shared pages = recomputed after preemption, for 1 and 2 threads, on
-every level. Quantised weights and float16 pages: the case that users run.
+every level. Quantised weights; pages of float16 (what users run) and of int8.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ TINY = ("llama", "qwen2", "gemma3")
 NUM_TINY_TOKENS = 300
 """More than one piece of attention (256 tokens), and many windows of the tiny gemma3 (20)."""
 CHUNK_SIZES = (1, 7, 64)
+KV_DTYPES = ("float16", "int8")
 
 Run = Callable[[NativeModel, list[int]], F32]
 
@@ -77,9 +78,11 @@ RUNS: dict[str, Run] = {
 }
 
 
-def _check(path: Path, ids: list[int], level: str, chunk_sizes: Sequence[int]) -> None:
+def _check(
+    path: Path, ids: list[int], level: str, kv_dtype: str, chunk_sizes: Sequence[int]
+) -> None:
     def native(num_threads: int) -> NativeModel:
-        options = NativeOptions(level=level, kv_dtype="float16", num_threads=num_threads)
+        options = NativeOptions(level=level, kv_dtype=kv_dtype, num_threads=num_threads)
         return NativeModel(path, options)
 
     alone = whole(native(1), ids)
@@ -95,14 +98,18 @@ def _check(path: Path, ids: list[int], level: str, chunk_sizes: Sequence[int]) -
 
 
 @pytest.mark.parametrize("level", isa_levels())
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("name", TINY)
-def test_logits_of_tiny_models_never_change(name: str, level: str, tmp_path: Path) -> None:
+def test_logits_of_tiny_models_never_change(
+    name: str, kv_dtype: str, level: str, tmp_path: Path
+) -> None:
     ids = np.random.default_rng(3).integers(0, VOCABULARY, NUM_TINY_TOKENS).tolist()
-    _check(write_tiny(name, tmp_path, MIXED).path, ids, level, CHUNK_SIZES)
+    _check(write_tiny(name, tmp_path, MIXED).path, ids, level, kv_dtype, CHUNK_SIZES)
 
 
 @pytest.mark.real_model
+@pytest.mark.parametrize("kv_dtype", KV_DTYPES)
 @pytest.mark.parametrize("level", [level for level in isa_levels() if level != "scalar"])
-def test_logits_of_a_real_model_never_change(level: str, smollm2_path: Path) -> None:
+def test_logits_of_a_real_model_never_change(level: str, kv_dtype: str, smollm2_path: Path) -> None:
     ids = np.random.default_rng(3).integers(100, 40000, 130).tolist()
-    _check(smollm2_path, ids, level, (7, 64))
+    _check(smollm2_path, ids, level, kv_dtype, (7, 64))

@@ -1,7 +1,8 @@
 import pytest
 
-from octavo.core.model_config import LayerConfig, ModelConfig, RopeConfig
+from octavo.core.model_config import KV_ELEMENT_BYTES, LayerConfig, ModelConfig, RopeConfig
 from octavo.errors import ConfigError
+from octavo.kernels._native import KvCache
 from octavo.runner.memory import num_pages_for, page_bytes
 
 ROPE = RopeConfig(theta=1e4, rotary_dim=16)
@@ -21,11 +22,23 @@ MODEL = ModelConfig(
 )
 
 
+LAYERS = [(layer.num_kv_heads, layer.head_dim) for layer in MODEL.layers]
+
+
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float16", 2), ("bfloat16", 2)])
 def test_a_page_holds_keys_and_values_of_sixteen_tokens_in_all_layers(
     dtype: str, size: int
 ) -> None:
     assert page_bytes(MODEL, dtype) == 2 * 16 * (2 * 16 + 32) * size
+
+
+def test_an_int8_page_also_holds_a_scale_of_each_vector() -> None:
+    assert page_bytes(MODEL, "int8") == 2 * 16 * ((2 * 16 + 32) + (2 + 1) * 4)
+
+
+@pytest.mark.parametrize("dtype", KV_ELEMENT_BYTES)
+def test_page_bytes_are_those_of_the_native_pages(dtype: str) -> None:
+    assert KvCache(64, LAYERS, dtype).num_bytes == 64 * page_bytes(MODEL, dtype)
 
 
 def test_pages_are_those_that_fit() -> None:

@@ -72,6 +72,22 @@ def test_prompt_logprobs_come_for_every_row(tmp_path: Path) -> None:
     assert result.token_id is not None
 
 
+def test_logits_without_a_number_give_token_0_and_are_counted(tmp_path: Path) -> None:
+    """As a damaged model file makes them: its last norm is NaN."""
+    with GGUFFile.open(write_tiny("llama", tmp_path, PLAIN).path) as file:
+        path, norm = file.path, file.tensors["output_norm.weight"]
+    content = bytearray(path.read_bytes())
+    content[norm.offset : norm.offset + norm.num_bytes] = np.full(
+        norm.num_bytes // 4, np.nan, np.float32
+    ).tobytes()
+    path.write_bytes(content)
+    with GGUFFile.open(path) as file:
+        runner = load_runner(file, CONFIG)
+    result = runner.run(step_of((sequence_of(IDS), 0, 40)))
+    assert result.num_undefined_rows == 1
+    assert result.results[0].token_id == 0
+
+
 def test_limits_are_those_of_the_options(tmp_path: Path) -> None:
     with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
         runner = load_runner(file, CONFIG)

@@ -210,10 +210,12 @@ def test_a_seed_fixes_the_draw_whatever_the_batch() -> None:
     assert len(draws) == 2
 
 
-def test_rows_without_usable_logits_are_counted() -> None:
+def test_rows_without_usable_logits_are_counted_step_by_step() -> None:
     sampler = new_sampler()
     logits = np.full((1, VOCAB_SIZE), np.nan, np.float32)
     step = ScheduledStep([decode(new_sequence(SamplingParams(logprobs=1)))])
     (result,) = sampler.sample(logits, step, STOPS)
     assert result.token_id == 0
     assert sampler.num_undefined_rows == 1
+    sampler.sample(np.zeros((1, VOCAB_SIZE), np.float32), step, STOPS)
+    assert sampler.num_undefined_rows == 0

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import json
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.entrypoints.openai.logprobs import (
-    LOWEST_LOGPROB,
     CompletionLogprobsWriter,
     chat_logprobs,
     prompt_logprobs,
 )
+from octavo.entrypoints.results import LOWEST_LOGPROB
+from tests.server.harness import Server, run
 
 
 class Spelling:
@@ -34,6 +37,33 @@ def test_chat_entries_have_bytes_and_no_infinity() -> None:
         ("\N{REPLACEMENT CHARACTER}", LOWEST_LOGPROB),
     ]
     assert entry.top_logprobs[1].bytes == ["é".encode()[0]]
+
+
+def _no_constant(name: str) -> float:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def test_minus_infinity_never_reaches_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As logits without a number make it: JSON has no word for it, and null would break clients."""
+    lowest = TokenLogprobs(97, -math.inf, 1, [98], [-math.inf])
+    monkeypatch.setattr("tests.fakes.fake_logprobs", lambda *_: lowest)
+    chat = {"messages": [{"role": "user", "content": "x"}], "logprobs": True, "top_logprobs": 1}
+    bodies = {
+        "/v1/chat/completions": chat,
+        "/v1/completions": {"prompt": "xy", "logprobs": 1, "echo": True, "max_tokens": 2},
+    }
+
+    async def scenario(server: Server) -> None:
+        for path, body in bodies.items():
+            whole = (await server.post(path, body)).text
+            json.loads(whole, parse_constant=_no_constant)
+            assert "-9999.0" in whole
+            stream = (await server.post(path, {**body, "stream": True})).text
+            for event in stream.split("\n\n")[:-2]:
+                json.loads(event.removeprefix("data: "), parse_constant=_no_constant)
+            assert "-9999.0" in stream
+
+    run(scenario)
 
 
 def test_prompt_entries_hold_the_actual_token_and_the_best_ones_by_rank() -> None:

@@ -25,7 +25,12 @@ class PieceTokenizer(ByteTokenizer):
     def token_bytes(self, token_id: int) -> bytes:
         return b" Paris" if token_id == PARIS else super().token_bytes(token_id)
 
-    def detokenizer(self, *, skip_special_tokens: bool) -> PieceDetokenizer:
+    def detokenizer(
+        self,
+        *,
+        skip_special_tokens: bool,
+        preceding_id: int | None = None,  # noqa: ARG002  (pieces mean the same after anything)
+    ) -> PieceDetokenizer:
         return PieceDetokenizer(skip_special_tokens=skip_special_tokens)
 
 

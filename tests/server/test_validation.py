@@ -316,6 +316,68 @@ def test_labels_and_spelled_out_defaults_are_taken() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tool_choice": "auto"},
+        {"tool_choice": None},
+        {"function_call": "none"},
+        {"functions": []},
+        {"parallel_tool_calls": True},
+        {"parallel_tool_calls": False},
+        {"verbosity": "medium"},
+        {"include_reasoning": True},
+        {"stop": []},
+        {"frequency_penalty": 0, "presence_penalty": 0},
+        {"n": 1, "logprobs": False, "top_logprobs": 0},
+        {"modalities": ["text"]},
+        {"stream": False, "stream_options": None},
+    ],
+    ids=str,
+)
+def test_values_that_ask_for_nothing_are_taken(fields: Json) -> None:
+    async def scenario(server: Server) -> None:
+        response = await server.chat("a", max_tokens=1, **fields)
+        assert response.status_code == 200, response.text
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "content"),
+    [
+        ("/v1/completions", CompletionRequest, {"prompt": "a"}),
+        (
+            "/v1/chat/completions",
+            ChatRequest,
+            {"messages": [{"role": "user", "content": "a"}]},
+        ),
+    ],
+)
+def test_null_is_as_good_as_absent(path: str, kind: type[RequestBody], content: Json) -> None:
+    nulls = dict.fromkeys(kind.__struct_fields__) | content
+
+    async def scenario(server: Server) -> None:
+        response = await server.post(path, nulls | {"max_tokens": 1})
+        assert response.status_code == 200, response.text
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"tool_choice": "required"}, "not supported"),
+        ({"service_tier": "flex"}, "'auto' or 'default' is allowed"),
+        ({"modalities": ["text", "audio"]}, "'text' is allowed"),
+        ({"reasoning_effort": "high"}, "not supported"),
+        ({"temperatur": 1}, "did you mean 'temperature'?"),
+    ],
+)
+def test_a_refusal_says_what_is_allowed(fields: dict[str, Json], says: str) -> None:
+    _chat_refused(next(iter(fields)), says, **fields)
+
+
 def test_messages_that_a_template_cannot_use_are_the_clients_fault() -> None:
     async def scenario(server: Server) -> None:
         body = {"messages": [{"role": "user", "content": 5}]}

@@ -10,7 +10,7 @@ import pytest
 import tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from octavo.errors import TemplateError
+from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization import ChatTemplate
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.chat_templates import ALL, CHATML, MISTRAL, PARTS
@@ -138,6 +138,16 @@ def test_null_content_and_parts_and_argument_text_are_rendered() -> None:
     assert ChatTemplate(PARTS, TOKENS).render(messages).startswith("[user](A)(b)[assistant]")
 
 
+def test_a_developers_message_is_a_system_message_unless_the_template_knows_better() -> None:
+    messages = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "a"}]
+    rendered = ChatTemplate(CHATML, TOKENS).render(messages)
+    assert rendered.startswith("<|im_start|>system\nbe brief<|im_end|>")
+    assert messages[0]["role"] == "developer"
+    roles = "{% for m in messages %}{{ m.role }} {% endfor %}"
+    knowing = ChatTemplate(roles + "{# system or developer #}", TOKENS)
+    assert knowing.render(messages) == "developer user "
+
+
 def test_arguments_as_json_text_are_given_as_an_object() -> None:
     source = "{{ messages[0].tool_calls[0].function.arguments | tojson }}"
     for arguments, shown in (
@@ -183,6 +193,22 @@ def test_the_clock_is_the_callers() -> None:
 
 def test_a_file_without_a_template_has_none() -> None:
     assert ChatTemplate.from_gguf({}) is None
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("{% if %}", "line 1 of the chat template"),
+        ("{% include 'other' %}", "uses include"),
+        ("x" * 200_000, "200000 characters"),
+        (7, "is of type int; a text is allowed"),
+    ],
+)
+def test_an_unusable_template_is_the_files_fault_and_names_it(template: object, says: str) -> None:
+    with pytest.raises(TokenizerError) as caught:
+        ChatTemplate.from_gguf({"tokenizer.chat_template": template}, source="m.gguf")
+    assert str(caught.value).startswith("m.gguf: tokenizer.chat_template")
+    assert says in str(caught.value)
 
 
 def test_special_tokens_come_from_the_file() -> None:

@@ -77,6 +77,23 @@ TOKENIZERS = [
 ]
 
 
+def test_an_answer_that_continues_a_text_keeps_its_first_space() -> None:
+    tokenizer = Tokenizer.from_gguf(sentencepiece_metadata())
+    prompt, answer = (tokenizer.encode("hello", add_special_tokens=True) for _ in range(2))
+    answer = answer[1:]
+    continued = tokenizer.detokenizer(skip_special_tokens=True, preceding_id=prompt[-1])
+    assert "".join(map(continued.push, answer)) == " hello"
+    assert tokenizer.decode(prompt + answer) == "hello hello"
+
+
+def test_an_answer_after_a_control_token_begins_a_text() -> None:
+    tokenizer = Tokenizer.from_gguf(sentencepiece_metadata())
+    bos, *answer = tokenizer.encode("hello", add_special_tokens=True)
+    assert bos == tokenizer.bos_token_id
+    begun = tokenizer.detokenizer(skip_special_tokens=True, preceding_id=bos)
+    assert "".join(map(begun.push, answer)) == "hello"
+
+
 def test_cost_per_token_does_not_grow_with_the_text() -> None:
     detokenizer = Detokenizer(lambda _: b"word ", strips_space=False)
     start = time.thread_time()

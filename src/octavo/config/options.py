@@ -82,11 +82,11 @@ class Option:
             "number": "a number",
             "switch": "true or false",
             "text": "a text",
-            "texts": "a list of texts",
+            "texts": "a list of texts that are not empty",
             "bytes": "a number of bytes, or one with K, M, G or T",
         }[self.kind]
-        low = "" if self.minimum is None else f" from {self.minimum:g}"
-        high = "" if self.maximum is None else f" up to {self.maximum:g}"
+        low = "" if self.minimum is None else f" from {self.minimum}"
+        high = "" if self.maximum is None else f" up to {self.maximum}"
         return f"{words}{low}{high}"
 
 
@@ -131,7 +131,7 @@ def allows(item: Option, value: object) -> bool:
         "number": isinstance(value, int | float) and not isinstance(value, bool),
         "switch": isinstance(value, bool),
         "text": isinstance(value, str),
-        "texts": isinstance(value, tuple) and all(isinstance(text, str) for text in value),
+        "texts": isinstance(value, tuple) and all(isinstance(text, str) and text for text in value),
     }[item.kind]
     return fits and _in_bounds(item, value) and (not item.choices or value in item.choices)
 
@@ -192,7 +192,7 @@ def _parse(item: Option, text: str) -> object | None:
     if item.kind == "bytes":
         return parse_bytes(text)
     if item.kind == "texts":
-        return tuple(part.strip() for part in text.split(",") if part.strip())
+        return tuple(part.strip() for part in text.split(","))
     if item.kind == "text":
         return text
     try:

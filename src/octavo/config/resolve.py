@@ -43,6 +43,11 @@ def resolve(
     }
     kv_dtype = str(decisions["kv_cache_dtype"][0])
     token_bytes = model.kv_bytes_per_token(kv_dtype)
+    if config.kv_cache_memory is not None and config.kv_cache_memory > machine.memory_bytes:
+        raise ConfigError(
+            f"--kv-cache-memory is {config.kv_cache_memory} bytes; this machine has"
+            f" {machine.memory_bytes}"
+        )
     affordable_bytes = int(machine.memory_bytes * KV_SHARE)
     decisions["max_model_len"] = _max_model_len(config, model, token_bytes, affordable_bytes)
     context_bytes = _page_multiple(int(decisions["max_model_len"][0]), token_bytes)
@@ -76,6 +81,8 @@ def _isa(config: EngineConfig, levels: tuple[str, ...]) -> Decision:
 
 
 def _kv_cache_dtype(config: EngineConfig) -> Decision:
+    if config.kv_cache_dtype == "int8_per_token_head":
+        return "int8", "given by vLLM's name, int8_per_token_head"
     if config.kv_cache_dtype != "auto":
         return config.kv_cache_dtype, "given"
     if config.dtype == "float32":

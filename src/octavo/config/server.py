@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from octavo.config.options import option
+from octavo.config.options import check, option
 
 MIN_QUEUED_REQUESTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """Limits are enforced at the limit and refused one beyond it."""
+    """Limits are enforced at the limit and refused one beyond it. Raises ConfigError naming the
+    first option that is out of range."""
 
     host: str = option("127.0.0.1", "Address to listen on.")
-    port: int = option(8000, "TCP port to listen on; 0 takes a free one.")
+    port: int = option(8000, "TCP port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     api_key: tuple[str, ...] = option(
         (), "Key that clients must send as 'Authorization: Bearer KEY'. May be given several times."
     )
@@ -29,22 +30,31 @@ class ServerConfig:
     )
     engine_process: bool = option(True, "Run the engine in a supervised process of its own.")
     max_num_queued_reqs: int | None = option(
-        None, "Sequences that may wait for a slot; more are refused. Default: 2 x MAX_NUM_SEQS."
+        None,
+        "Sequences that may wait for a slot; more are refused. Default: 2 x MAX_NUM_SEQS.",
+        minimum=0,
     )
-    max_body_bytes: int = option(4 * 1024 * 1024, "Largest request body.", metavar="BYTES")
-    max_header_bytes: int = option(32 * 1024, "Largest request header block.", metavar="BYTES")
-    max_num_connections: int = option(1024, "Connections open at the same time.")
-    max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.")
-    keep_alive_seconds: int = option(75, "How long an idle connection is kept open.")
+    max_body_bytes: int = option(
+        4 * 1024 * 1024, "Largest request body.", metavar="BYTES", minimum=1
+    )
+    max_header_bytes: int = option(
+        32 * 1024, "Largest request header block.", metavar="BYTES", minimum=1024
+    )
+    max_num_connections: int = option(1024, "Connections open at the same time.", minimum=1)
+    max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.", minimum=1)
+    keep_alive_seconds: int = option(75, "How long an idle connection is kept open.", minimum=0)
     stream_ping_seconds: float = option(
-        15.0, "A stream without an event for this long gets a comment line."
+        15.0, "A stream without an event for this long gets a comment line.", minimum=0.01
     )
     drain_timeout_seconds: float = option(
-        30.0, "On SIGTERM, how long open requests may go on before they are failed."
+        30.0, "On SIGTERM, how long open requests may go on before they are failed.", minimum=0
     )
     engine_stall_seconds: float = option(
-        60.0, "An engine with work and no finished step for this long is restarted."
+        60.0, "An engine with work and no finished step for this long is restarted.", minimum=1
     )
+
+    def __post_init__(self) -> None:
+        check(self)
 
     def num_queued_limit(self, max_num_seqs: int) -> int:
         """How many sequences may wait, given the number of slots."""

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KV_ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
+KV_ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
 """Element types in which keys and values can be kept, and their sizes."""
+
+KV_SCALE_BYTES = {"int8": 4}
+"""Types with a scale of each token's key, and value, of each head; and its size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,5 +53,8 @@ class ModelConfig:
 
     def kv_bytes_per_token(self, dtype: str) -> int:
         """Bytes of keys and values of one token in all layers. `dtype` is of KV_ELEMENT_BYTES."""
-        width = sum(layer.num_kv_heads * layer.head_dim for layer in self.layers)
-        return 2 * width * KV_ELEMENT_BYTES[dtype]
+        element_bytes, scale_bytes = KV_ELEMENT_BYTES[dtype], KV_SCALE_BYTES.get(dtype, 0)
+        return sum(
+            2 * layer.num_kv_heads * (layer.head_dim * element_bytes + scale_bytes)
+            for layer in self.layers
+        )

@@ -61,7 +61,7 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """A snapshot of the engine. Counters only grow.
 
     A page that only the prefix cache holds counts as free: `num_used_pages` are those that some
-    sequence holds.
+    sequence holds. `num_undefined_rows` counts tokens drawn from logits that were all NaN or -inf.
     """
 
     num_running: int = 0
@@ -76,6 +76,7 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     num_prompt_tokens: int = 0
     num_generation_tokens: int = 0
     num_step_tokens: int = 0
+    num_undefined_rows: int = 0
     step_seconds: float = 0.0
 
 

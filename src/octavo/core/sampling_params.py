@@ -28,6 +28,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `top_k` 0 or -1 means all. `logprobs` n returns the chosen token's log probability and the n
     most probable ones (of the raw logits, before penalties and temperature). `prompt_logprobs`
     likewise for the prompt. `seed` fixes the draw by (seed, position), whatever else runs.
+    `spaces_between_special_tokens` changes nothing: no tokenizer here writes any, as
+    transformers' fast ones do not.
     """
 
     n: int = 1

@@ -43,6 +43,10 @@ class SequenceResult:
 
 @dataclass(slots=True)
 class StepResult:
-    """One result per scheduled sequence, in the same order."""
+    """One result per scheduled sequence, in the same order.
+
+    `num_undefined_rows` of the drawn tokens had no usable logit (all NaN or -inf) to choose by.
+    """
 
     results: list[SequenceResult]
+    num_undefined_rows: int = 0

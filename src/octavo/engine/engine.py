@@ -52,6 +52,7 @@ class _Counters:
     num_prompt_tokens: int = 0
     num_generation_tokens: int = 0
     num_step_tokens: int = 0
+    num_undefined_rows: int = 0
     step_seconds: float = 0.0
 
 
@@ -142,6 +143,7 @@ class Engine:
             num_prompt_tokens=counters.num_prompt_tokens,
             num_generation_tokens=counters.num_generation_tokens,
             num_step_tokens=counters.num_step_tokens,
+            num_undefined_rows=counters.num_undefined_rows,
             step_seconds=counters.step_seconds,
         )
 
@@ -163,6 +165,7 @@ class Engine:
                 self._end(everyone, "error", ENGINE_DEAD)
             return None
         self._num_failed_steps = 0
+        self._count_undefined(result.num_undefined_rows)
         return result
 
     def _emit(self, update: SequenceUpdate) -> None:
@@ -201,6 +204,12 @@ class Engine:
         self._counters.num_steps += 1
         self._counters.num_step_tokens += step.num_tokens
         self._counters.step_seconds += max(0.0, seconds)
+
+    def _count_undefined(self, num_rows: int) -> None:
+        """A broken model file makes such rows in every step; the log says it once."""
+        if num_rows and not self._counters.num_undefined_rows:
+            logger.warning("a token was drawn from logits that are all NaN or -inf")
+        self._counters.num_undefined_rows += num_rows
 
     def _count_tokens(self, update: SequenceUpdate) -> None:
         """A prompt counts when its first token is drawn, and once for all n sequences."""

@@ -71,7 +71,7 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
     model = model_from_gguf(file).config
     resolved = resolve(config, model, this_machine(), tuple(isa_levels()))
     tokenizer = Tokenizer.from_gguf(file.metadata, source=file.path)
-    template = ChatTemplate.from_gguf(file.metadata)
+    template = ChatTemplate.from_gguf(file.metadata, source=file.path)
     max_model_len = resolved.config.max_model_len
     assert max_model_len is not None, "resolve decides it"
     inputs = InputProcessor(

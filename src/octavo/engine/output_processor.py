@@ -27,7 +27,9 @@ class IncrementalDetokenizer(Protocol):
 class DetokenizerSource(Protocol):
     """The one thing that the output side asks of a tokenizer."""
 
-    def detokenizer(self, *, skip_special_tokens: bool) -> IncrementalDetokenizer: ...
+    def detokenizer(
+        self, *, skip_special_tokens: bool, preceding_id: int | None
+    ) -> IncrementalDetokenizer: ...
 
 
 class TextStream:
@@ -73,7 +75,8 @@ class OutputProcessor:
         params = sequence.params
         if params.detokenize and self._tokenizer is not None:
             detokenizer = self._tokenizer.detokenizer(
-                skip_special_tokens=params.skip_special_tokens
+                skip_special_tokens=params.skip_special_tokens,
+                preceding_id=sequence.token_ids[sequence.num_prompt_tokens - 1],
             )
             self._texts[sequence] = TextStream(detokenizer, params)
         if params.prompt_logprobs is not None and sequence.index == 0:

@@ -8,6 +8,9 @@ from typing import Protocol
 from octavo.core.outputs import RequestTimes, SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 
+LOWEST_LOGPROB = -9999.0
+"""Stands for minus infinity where answers are written as JSON, which cannot say it."""
+
 
 class TokenSpelling(Protocol):
     """The part of a tokenizer that names single tokens."""

@@ -58,8 +58,12 @@ class ThreadPool:
     @property
     def num_threads(self) -> int: ...
 
+class WeightMemory:
+    """Where packed matrices lie side by side, in mappings large enough for huge pages."""
+    def __init__(self) -> None: ...
+
 class PackedMatrix:
-    """A weight matrix [rows, columns] in the tile layout of the kernels. Owns its memory."""
+    """A weight matrix [rows, columns] in the tile layout of the kernels. Holds its memory."""
     @staticmethod
     def pack(
         pool: ThreadPool,
@@ -69,11 +73,13 @@ class PackedMatrix:
         columns: int,
         target_format: str,
         row_order: I32 | None = None,
+        memory: WeightMemory | None = None,
     ) -> PackedMatrix:
         """Pack a row-major GGUF tensor.
 
         `target_format` is `source_type` (kept without loss) or "F32", "F16", "BF16" (dequantised).
-        Output row i is source row `row_order[i]`. Raises ValueError on sizes that do not fit.
+        Output row i is source row `row_order[i]`. Without `memory` the matrix gets a mapping of
+        its own. Raises ValueError on sizes that do not fit.
         """
     def unpack(self) -> F32:
         """The values, exactly as the kernels see them, [rows, columns]."""
@@ -87,14 +93,15 @@ class PackedMatrix:
 class KvCache:
     """The pages of all layers. Memory is reserved, and taken from the system when first touched."""
     def __init__(self, num_pages: int, layers: Sequence[tuple[int, int]], dtype: str) -> None:
-        """`layers` has (num_kv_heads, head_dim) of each. `dtype`: "float32", "float16", "bfloat16".
+        """`layers` has (num_kv_heads, head_dim) of each. `dtype`: "float32", "float16", "bfloat16"
+        or "int8" (one float scale per token and head, for keys and for values).
 
         Raises ValueError on counts out of range, MemoryError when there is no such address space.
         """
     @property
     def num_bytes(self) -> int: ...
     def read_page(self, layer: int, page: int) -> F32:
-        """[num_kv_heads, 2, head_dim * 16] as float32, for tests."""
+        """[num_kv_heads, 2, head_dim * 16] as float32, scales applied, for tests."""
 
 class Step:
     """Binds the stable buffers of `runner/step.py` once. Holds references to them.

@@ -173,6 +173,11 @@ class _StateMetrics:
 _SNAPSHOT_COUNTERS = (
     ("num_steps", "octavo:steps", "Steps that the engine has computed."),
     ("step_seconds", "octavo:step_seconds", "Time spent in steps."),
+    (
+        "num_undefined_rows",
+        "octavo:undefined_logit_rows",
+        "Tokens drawn from logits that were all NaN or -inf.",
+    ),
     ("num_preemptions", "vllm:num_preemptions", "Sequences put back for want of pages."),
     ("prefix_cache_queries", "vllm:prefix_cache_queries", "Prompt tokens looked up."),
     ("prefix_cache_hits", "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache."),

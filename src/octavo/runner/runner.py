@@ -54,7 +54,8 @@ class Runner:
         """Compute one step; one result per scheduled sequence, in order."""
         self._step.fill(scheduled)
         logits = self._open_executable().run()
-        return StepResult(self._sampler.sample(logits, scheduled, self._stop_token_ids))
+        results = self._sampler.sample(logits, scheduled, self._stop_token_ids)
+        return StepResult(results, self._sampler.num_undefined_rows)
 
     def profile(self, num_tokens: int) -> list[float]:
         """Seconds of each instruction, in one step of one new sequence of so many tokens.

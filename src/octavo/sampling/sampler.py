@@ -76,7 +76,7 @@ class Sampler:
     def __init__(self, vocab_size: int, pool: native.ThreadPool, level: str | None = None) -> None:
         self.vocab_size = vocab_size
         self.num_undefined_rows = 0
-        """Rows so far that had no logit above -inf (all NaN, or all banned). They got token 0."""
+        """Drawn rows of the latest step without a logit above -inf. They got token 0."""
         self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
         self._histories: dict[tuple[str, int], _History] = {}
 
@@ -165,7 +165,7 @@ class Sampler:
             np.array(batch.edit_ids, np.int32),
             np.array(batch.edit_values, np.float32),
         )
-        self.num_undefined_rows += num_undefined
+        self.num_undefined_rows = num_undefined
         entries = _Entries(
             token_ids.tolist(), ranks.tolist(), logprobs.tolist(), top_ids, top_logprobs
         )

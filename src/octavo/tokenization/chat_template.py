@@ -13,7 +13,7 @@ from typing import Final
 import jinja2
 from jinja2 import nodes
 
-from octavo.errors import TemplateError
+from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization.messages import Message, map_texts, prepare_messages
 from octavo.tokenization.template_budget import Budget
 from octavo.tokenization.template_cage import MAX_TEMPLATE_CHARS, TemplateCage
@@ -23,6 +23,7 @@ OUTPUT_FACTOR: Final = 4
 OUTPUT_CHARS: Final = 1 << 16
 """A rendering may be this much longer than OUTPUT_FACTOR times the messages."""
 
+_KEY: Final = "tokenizer.chat_template"
 _SPECIAL_TOKENS: Final = ("bos", "eos", "unknown", "padding")
 _VARIABLES: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
 
@@ -63,18 +64,29 @@ class ChatTemplate:
         self._special_tokens = dict(special_tokens)
 
     @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object]) -> ChatTemplate | None:
-        """The template of a model file, None if it has none."""
-        source = metadata.get("tokenizer.chat_template")
-        if not isinstance(source, str):
+    def from_gguf(
+        cls, metadata: Mapping[str, object], source: object = "model file"
+    ) -> ChatTemplate | None:
+        """The template of a model file, None if it has none. `source` names the file in errors.
+
+        Raises `TokenizerError`: a template that cannot be used is the file's fault, no client's.
+        """
+        text = metadata.get(_KEY)
+        if text is None:
             return None
+        if not isinstance(text, str):
+            kind = type(text).__name__
+            raise TokenizerError(f"{source}: {_KEY} is of type {kind}; a text is allowed")
         tokens = metadata.get("tokenizer.ggml.tokens")
         special = {}
         for name, variable in zip(_SPECIAL_TOKENS, _VARIABLES, strict=True):
             token_id = metadata.get(f"tokenizer.ggml.{name}_token_id")
             if isinstance(tokens, list) and isinstance(token_id, int) and token_id < len(tokens):
                 special[variable] = str(tokens[token_id])
-        return cls(source, special)
+        try:
+            return cls(text, special)
+        except TemplateError as error:
+            raise TokenizerError(f"{source}: {_KEY}: {error.message}") from None
 
     def render(
         self,
@@ -91,7 +103,11 @@ class ChatTemplate:
         for name in kwargs:
             if name.startswith("_") or name in _VARIABLES or " " in name:
                 raise TemplateError(f"{name!r} cannot be set for a chat template", param=name)
-        prepared = prepare_messages(messages, keeps_parts=self._keeps_parts)
+        prepared = prepare_messages(
+            messages,
+            keeps_parts=self._keeps_parts,
+            knows_developer="developer" in self.source,
+        )
         budget = Budget(OUTPUT_FACTOR * _num_chars([prepared, kwargs]) + OUTPUT_CHARS)
         variables = {
             "tools": None,

@@ -2,7 +2,8 @@
 
 Rules: a content of null is an empty text; a list of text parts becomes one text, joined by a
 newline, for templates that cannot loop over parts; a tool call's arguments, which the API carries
-as JSON text, become the object they describe. Nothing is changed in place.
+as JSON text, become the object they describe; a developer's message is a system message for
+templates of before that name. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -18,13 +19,19 @@ MAX_DEPTH: Final = 64
 Message = Mapping[str, object]
 
 
-def prepare_messages(messages: Sequence[Message], *, keeps_parts: bool) -> list[dict[str, object]]:
+def prepare_messages(
+    messages: Sequence[Message], *, keeps_parts: bool, knows_developer: bool
+) -> list[dict[str, object]]:
     """Raises `TemplateError` for a message that is no object, has no role, or has a content part
     that is not text."""
-    return [
+    prepared = [
         _prepare(message, f"messages[{index}]", keeps_parts)
         for index, message in enumerate(messages)
     ]
+    for message in prepared:
+        if message["role"] == "developer" and not knows_developer:
+            message["role"] = "system"
+    return prepared
 
 
 def _prepare(message: Message, where: str, keeps_parts: bool) -> dict[str, object]:

@@ -78,9 +78,14 @@ class Tokenizer:
         detokenizer = self.detokenizer(skip_special_tokens=skip_special_tokens)
         return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
 
-    def detokenizer(self, *, skip_special_tokens: bool) -> Detokenizer:
+    def detokenizer(
+        self, *, skip_special_tokens: bool, preceding_id: int | None = None
+    ) -> Detokenizer:
+        """For the tokens after `preceding_id`: where that is text, theirs continues it, and a space
+        at its beginning is a space. Where a text begins, encoding may have added it."""
         visible = self._visible_bytes if skip_special_tokens else self.token_bytes
-        return Detokenizer(visible, strips_space=self._adds_space_prefix)
+        begins_text = preceding_id is None or self.is_special(preceding_id)
+        return Detokenizer(visible, strips_space=self._adds_space_prefix and begins_text)
 
     def token_bytes(self, token_id: int) -> bytes:
         """Exactly the bytes that this token adds to a text: none for the id of a padding row of

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from octavo.errors import WeightError
-from octavo.kernels._native import PackedMatrix, ThreadPool, dequantize
+from octavo.kernels._native import PackedMatrix, ThreadPool, WeightMemory, dequantize
 from octavo.weights.gguf import GGUFFile, TensorInfo
 from octavo.weights.gguf_types import SUPPORTED_TENSOR_TYPES
 from octavo.weights.weight import Weight
@@ -76,8 +76,9 @@ def load_weights(
     total_bytes = sum(file.tensors[weight.name].num_bytes for weight in weights)
     done_bytes = unreleased_bytes = 0
     loaded: dict[str, PackedMatrix | npt.NDArray[np.float32]] = {}
+    memory = WeightMemory()
     for weight in weights:
-        loaded[weight.name] = _load(file, weight, dtype, pool)
+        loaded[weight.name] = _load(file, weight, dtype, pool, memory)
         num_bytes = file.tensors[weight.name].num_bytes
         done_bytes += num_bytes
         unreleased_bytes += num_bytes
@@ -90,7 +91,7 @@ def load_weights(
 
 
 def _load(
-    file: GGUFFile, weight: Weight, dtype: str, pool: ThreadPool
+    file: GGUFFile, weight: Weight, dtype: str, pool: ThreadPool, memory: WeightMemory
 ) -> PackedMatrix | npt.NDArray[np.float32]:
     info = file.tensors[weight.name]
     data = file.data(weight.name)
@@ -101,7 +102,7 @@ def _load(
         rows, columns = weight.shape
         target = held_format(file, weight, dtype)
         return PackedMatrix.pack(
-            pool, info.type_name, data, rows, columns, target, weight.row_order
+            pool, info.type_name, data, rows, columns, target, weight.row_order, memory
         )
     except ValueError as error:
         raise _refused(file, info, f"cannot be packed: {error}") from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +22,14 @@ from octavo.entrypoints.cli.loading import add_model, engine_config, load
 from octavo.entrypoints.cli.sampling import SamplingOptions, limited
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar, note
-from octavo.entrypoints.results import RequestOutput, ResultBuilder
+from octavo.entrypoints.results import (
+    LOWEST_LOGPROB,
+    CompletionOutput,
+    Logprob,
+    PositionLogprobs,
+    RequestOutput,
+    ResultBuilder,
+)
 from octavo.errors import InvalidRequest, RequestError
 
 OPEN_PER_SLOT = 2
@@ -142,16 +150,16 @@ class Batch:
         if "error" in head:
             self._settle(head)
             return
-        answers = [
-            {"index": item.index, "text": item.text, "finish_reason": item.finish_reason}
-            for item in result.outputs
-        ]
+        answers = [_answer(item) for item in result.outputs]
         usage = {
             "prompt_tokens": len(result.prompt_token_ids),
             "completion_tokens": sum(len(item.token_ids) for item in result.outputs),
             "cached_tokens": result.num_cached_tokens,
         }
-        self._settle(head | {"outputs": answers, "usage": usage})
+        record = head | {"outputs": answers, "usage": usage}
+        if result.prompt_logprobs is not None:
+            record["prompt_logprobs"] = [_logprobs(item) for item in result.prompt_logprobs]
+        self._settle(record)
 
     def _settle(self, record: Record) -> None:
         """A line has its record. Written at once unless an earlier line has none yet."""
@@ -170,6 +178,29 @@ class Batch:
                 return
             del self._records[number]
             self._out.write(msgspec.json.encode(record) + b"\n")
+
+
+def _answer(output: CompletionOutput) -> Record:
+    answer: Record = {
+        "index": output.index,
+        "text": output.text,
+        "token_ids": output.token_ids,
+        "finish_reason": output.finish_reason,
+        "stop_reason": output.stop_reason,
+    }
+    if output.logprobs is not None:
+        answer["logprobs"] = [_logprobs(position) for position in output.logprobs]
+    return answer
+
+
+def _logprobs(position: PositionLogprobs | None) -> dict[int, Logprob] | None:
+    """By token id. JSON cannot say minus infinity."""
+    if position is None:
+        return None
+    return {
+        token_id: replace(entry, logprob=max(entry.logprob, LOWEST_LOGPROB))
+        for token_id, entry in position.items()
+    }
 
 
 def _read_object(line: bytes) -> Record:

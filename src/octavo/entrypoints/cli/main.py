@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code. Raises SystemExit for --help and wrong usage."""
-    parsed = make_parser(arguments).parse_args(arguments)
+    parsed = parse(make_parser(arguments), arguments)
     try:
         code: int = parsed.execute(parsed)
         sys.stdout.flush()
@@ -54,6 +54,22 @@ def run_command(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """As `parse_args`, but the last word may stand behind flags: `run MODEL --seed 1 PROMPT`.
+
+    argparse gives an optional positional only what stands right behind the one before it; the
+    command's `last_word` names the positional that a single left-over word belongs to.
+    """
+    parsed, rest = parser.parse_known_args(arguments)
+    last_word = getattr(parsed, "last_word", None)
+    is_one_word = len(rest) == 1 and not rest[0].startswith("-")
+    if last_word and is_one_word and getattr(parsed, last_word) is None:
+        setattr(parsed, last_word, rest.pop())
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return parsed
 
 
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

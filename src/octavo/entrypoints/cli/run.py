@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_config_file(parser)
     add_options(parser, SamplingOptions, "sampling")
     add_options(parser, EngineConfig, "engine", without=("model",))
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, last_word="prompt")
 
 
 def execute(namespace: argparse.Namespace) -> int:

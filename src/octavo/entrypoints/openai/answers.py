@@ -44,8 +44,8 @@ class AnswerHead:
         self.created = int(time.time())
         self.model = body.model or incoming.context.model.names[0]
         options = body.stream_options or StreamOptions()
-        self.include_usage = options.include_usage
-        self._continuous_usage = options.include_usage and options.continuous_usage_stats
+        self.include_usage = bool(options.include_usage)
+        self._continuous_usage = self.include_usage and bool(options.continuous_usage_stats)
 
     def chunk_usage(self, counter: UsageCounter) -> Usage | UnsetType | None:
         """What a chunk with content says of usage: nothing, null, or the count so far."""

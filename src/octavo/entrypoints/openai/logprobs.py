@@ -16,9 +16,7 @@ from octavo.entrypoints.openai.responses import (
     PromptLogprobs,
     TopLogprob,
 )
-
-LOWEST_LOGPROB = -9999.0
-"""Stands for minus infinity, which JSON cannot say."""
+from octavo.entrypoints.results import LOWEST_LOGPROB
 
 
 class TokenSpelling(Protocol):

@@ -1,12 +1,17 @@
 """The request bodies that the server accepts, field by field, and how a bad one is refused.
 
-A field that is not here is unknown: 400. A field of type `Unsupported` is known and refused unless
-it is null. `Label` fields mean nothing to an engine by their own definition. Knows no engine.
+A field that is not here is unknown: 400. Null means that an optional field is not given. A field of
+type `Unsupported` is known, and refused unless its value asks for nothing. `Label` fields mean
+nothing to an engine by their own definition. Knows no engine.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
+import typing
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
@@ -24,8 +29,8 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 
 
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    include_usage: bool = False
-    continuous_usage_stats: bool = False
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class ResponseFormat(msgspec.Struct, frozen=True):
@@ -82,11 +87,19 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     guided_regex: Unsupported = None
     guided_choice: Unsupported = None
     guided_grammar: Unsupported = None
+    guided_decoding_backend: Unsupported = None
+    guided_whitespace_pattern: Unsupported = None
     truncate_prompt_tokens: Unsupported = None
+    truncation_side: Unsupported = None
+    prompt_cache_retention: Unsupported = None
+    logprob_token_ids: Unsupported = None
+    repetition_detection: Unsupported = None
+    stream_interval: Unsupported = None
     return_token_ids: Unsupported = None
     return_tokens_as_token_ids: Unsupported = None
     logits_processors: Unsupported = None
     kv_transfer_params: Unsupported = None
+    ec_transfer_params: Unsupported = None
     vllm_xargs: Unsupported = None
 
 
@@ -128,7 +141,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_f
     max_completion_tokens: int | None = None
     add_generation_prompt: bool = True
     chat_template_kwargs: dict[str, Any] | None = None
-    tool_choice: Literal["none"] | None = None
+    tool_choice: Unsupported = None
     tools: Unsupported = None
     parallel_tool_calls: Unsupported = None
     functions: Unsupported = None
@@ -137,8 +150,12 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_f
     audio: Unsupported = None
     prediction: Unsupported = None
     reasoning_effort: Unsupported = None
+    include_reasoning: Unsupported = None
+    thinking_token_budget: Unsupported = None
     verbosity: Unsupported = None
     web_search_options: Unsupported = None
+    mm_processor_kwargs: Unsupported = None
+    media_io_kwargs: Unsupported = None
     chat_template: Unsupported = None
     documents: Unsupported = None
     continue_final_message: Unsupported = None
@@ -176,6 +193,21 @@ UNSUPPORTED_FIELDS: dict[type[RequestBody], frozenset[str]] = {
     for kind in (CompletionRequest, ChatRequest, TokenizeRequest, DetokenizeRequest, AbortBody)
 }
 
+NEUTRAL_VALUES: Mapping[str, tuple[Json, ...]] = MappingProxyType(
+    {
+        "best_of": (1,),
+        "length_penalty": (1, 1.0),
+        "stream_interval": (1,),
+        "tool_choice": ("none", "auto"),
+        "function_call": ("none", "auto"),
+        "parallel_tool_calls": (True,),
+        "include_reasoning": (True,),
+        "verbosity": ("medium",),
+    }
+)
+"""Values of unsupported fields that ask for nothing. Tools are refused where they are declared, so
+that what is said about their use means nothing here."""
+
 
 def decode_request(body: bytes, kind: type[Request]) -> Request:
     """One request body as `kind`. Raises `InvalidRequest` or `UnsupportedParameter`."""
@@ -184,19 +216,25 @@ def decode_request(body: bytes, kind: type[Request]) -> Request:
     value = parse_json(body)
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body is {_given(value)}; a JSON object is required")
+    given = _without_nulls(value, kind)
     try:
-        request = msgspec.convert(value, kind)
+        request = msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
-        raise _refusal(str(error), value) from None
+        raise _refusal(str(error), given, kind) from None
     _refuse_unsupported(request, value)
     return request
 
 
-def _refusal(message: str, value: dict[str, Json]) -> InvalidRequest:
+def _without_nulls(value: dict[str, Json], kind: type[RequestBody]) -> dict[str, Json]:
+    """Clients send null for an optional field that they leave open, whatever its type."""
+    optional = {field.name for field in msgspec.structs.fields(kind) if not field.required}
+    return {name: item for name, item in value.items() if item is not None or name not in optional}
+
+
+def _refusal(message: str, value: dict[str, Json], kind: type[RequestBody]) -> InvalidRequest:
     """msgspec's complaint with the parameter named and what was given for it."""
     if unknown := _UNKNOWN_FIELD.search(message):
-        name = unknown[1]
-        return InvalidRequest(f"unknown parameter {name[:64]!r}", param=name[:64])
+        return _unknown(unknown[1][:64], kind)
     path = _PATH.search(message)
     reason = message if path is None else message[: path.start()]
     reason = reason[:1].lower() + reason[1:]
@@ -206,7 +244,22 @@ def _refusal(message: str, value: dict[str, Json]) -> InvalidRequest:
     param = path[3]
     where = path[2].lstrip(".")
     given = _given(value.get(param))
-    return InvalidRequest(f"{where}: {reason}; {param} is {given}", param=param)
+    words = _words(typing.get_type_hints(kind).get(param))
+    allowed = f"; {' or '.join(words)} is allowed" if words else ""
+    return InvalidRequest(f"{where}: {reason}; {param} is {given}{allowed}", param=param)
+
+
+def _unknown(name: str, kind: type[RequestBody]) -> InvalidRequest:
+    near = difflib.get_close_matches(name, kind.__struct_fields__, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return InvalidRequest(f"unknown parameter {name!r}{hint}", param=name)
+
+
+def _words(hint: object) -> list[str]:
+    """The words that a field may have, if it takes only certain ones."""
+    if typing.get_origin(hint) is Literal:
+        return [repr(word) for word in typing.get_args(hint)]
+    return [word for part in typing.get_args(hint) for word in _words(part)]
 
 
 def _given(value: Json) -> str:
@@ -226,6 +279,9 @@ def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
 
 def _is_neutral(name: str, value: Json) -> bool:
     """Values that ask for nothing: clients send them as spelled-out defaults."""
-    if isinstance(value, list | dict | str):
-        return not value
-    return value is False or (name in ("best_of", "length_penalty") and value == 1)
+    if value is False or (isinstance(value, list | dict | str) and not value):
+        return True
+    return any(
+        type(value) is type(neutral) and value == neutral
+        for neutral in NEUTRAL_VALUES.get(name, ())
+    )

@@ -78,7 +78,7 @@ NumpyF32 dequantize_array(const std::string& type_name, const Array<uint8_t, 1>&
 
 Matrix pack_matrix(ThreadPool& pool, const std::string& source_type, const Array<uint8_t, 1>& data,
                    int64_t rows, int64_t columns, const std::string& target_format,
-                   const std::optional<Array<int32_t, 1>>& row_order) {
+                   const std::optional<Array<int32_t, 1>>& row_order, WeightMemory* memory) {
   MatrixSource source{parse_format(source_type), reinterpret_cast<const std::byte*>(data.data()),
                       static_cast<int64_t>(data.nbytes()), nullptr};
   if (row_order.has_value()) {
@@ -90,7 +90,8 @@ Matrix pack_matrix(ThreadPool& pool, const std::string& source_type, const Array
   }
   const WeightFormat target = parse_format(target_format);
   const nb::gil_scoped_release release;
-  return Matrix(pool, source, rows, columns, target);
+  WeightMemory own(0);
+  return Matrix(pool, memory ? *memory : own, source, rows, columns, target);
 }
 
 NumpyF32 unpack_matrix(const Matrix& matrix) {
@@ -107,8 +108,9 @@ DType parse_page_dtype(const std::string& name) {
   if (name == "float32") return DType::kF32;
   if (name == "float16") return DType::kF16;
   if (name == "bfloat16") return DType::kBF16;
-  throw std::invalid_argument("dtype is \"" + name +
-                              "\"; \"float32\", \"float16\" and \"bfloat16\" are allowed");
+  if (name == "int8") return DType::kI8;
+  throw std::invalid_argument(
+      "dtype is \"" + name + "\"; \"float32\", \"float16\", \"bfloat16\" and \"int8\" are allowed");
 }
 
 void init_kv_cache(KvCache* self, int64_t num_pages,
@@ -137,11 +139,7 @@ NumpyF32 read_page(const KvCache& cache, int64_t layer_index, int64_t page) {
   const auto heads = static_cast<size_t>(layer.num_kv_heads);
   const auto half = static_cast<size_t>(layer.head_dim) * kPageTokens;
   NumpyF32 out = new_array<float>({heads, 2, half});
-  const WeightFormat format = layer.dtype == DType::kF32   ? WeightFormat::kF32
-                              : layer.dtype == DType::kF16 ? WeightFormat::kF16
-                                                           : WeightFormat::kBF16;
-  dequantize(format, layer.data + page * layer.page_bytes, static_cast<int64_t>(heads * 2 * half),
-             out.data());
+  read_page(layer, page, out.data());
   return out;
 }
 
@@ -410,10 +408,14 @@ void bind_data(nb::module_& m) {
   nb::class_<ThreadPool>(m, "ThreadPool")
       .def(nb::init<int>(), nb::arg("num_threads"))
       .def_prop_ro("num_threads", &ThreadPool::num_threads);
+  nb::class_<WeightMemory>(m, "WeightMemory").def("__init__", [](WeightMemory* self) {
+    new (self) WeightMemory(WeightMemory::kChunkBytes);
+  });
   nb::class_<Matrix>(m, "PackedMatrix")
       .def_static("pack", &pack_matrix, nb::arg("pool"), nb::arg("source_type"),
                   nb::arg("data").noconvert(), nb::arg("rows"), nb::arg("columns"),
-                  nb::arg("target_format"), nb::arg("row_order").noconvert() = nb::none())
+                  nb::arg("target_format"), nb::arg("row_order").noconvert() = nb::none(),
+                  nb::arg("memory") = nb::none())
       .def("unpack", &unpack_matrix)
       .def_prop_ro("format", [](const Matrix& x) { return format_name(x.packed().format); })
       .def_prop_ro("shape",

@@ -78,8 +78,8 @@ struct PieceWork {
   float* scores;                 // [kQueryBlock][kScoreStride]
   Span visible[kQueryBlock];     // tokens that each query sees; may be empty
   Span pages;                    // pages that any query sees; not empty
-  const T* keys[kPiecePages];    // [head_dim][kPageTokens] each
-  const T* values[kPiecePages];  // [kPageTokens][head_dim] each
+  const T* keys[kPiecePages];    // [head_dim][kPageTokens] each, and scales if T has any
+  const T* values[kPiecePages];  // [kPageTokens][head_dim] each, and scales if T has any
 };
 
 // What attention over some keys comes to: the greatest score, the sum of 2^(score - max), and the
@@ -107,6 +107,17 @@ constexpr int lines_at_once(int queries) {
   return 4 * queries <= kQueryBlock ? 4 : 2 * queries <= kQueryBlock ? 2 : 1;
 }
 
+// A key's scale is a factor of all its products, so it is applied to their sum.
+template <int N, int P>
+OCTAVO_INLINE void scale_scores(const Code* const* keys, int head_dim, F32x16 (&sums)[N][P]) {
+#pragma GCC unroll 12
+  for (int p = 0; p < P; ++p) {
+    const F32x16 scales = load(scales_of(keys[p], head_dim));
+#pragma GCC unroll 12
+    for (int n = 0; n < N; ++n) sums[n][p] = sums[n][p] * scales;
+  }
+}
+
 // scores[n][0 .. 16 P) = q_n . k over P pages; each sum runs over the head's columns in order.
 template <class T, int N, int P>
 inline void score_pages(const T* const* keys, const float* queries, int head_dim, float* scores) {
@@ -127,6 +138,7 @@ inline void score_pages(const T* const* keys, const float* queries, int head_dim
       for (int p = 0; p < P; ++p) sums[n][p] = fma(q, lines[p], sums[n][p]);
     }
   }
+  if constexpr (kHasScales<T>) scale_scores<N, P>(keys, head_dim, sums);
 #pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
 #pragma GCC unroll 12
@@ -178,6 +190,18 @@ inline void softmax_row(float* scores, Span pages, Span visible, const Attention
   }
 }
 
+// The weights of what one query sees take over the factor of the values that they will multiply.
+// What it does not see stays 0, even if that factor is NaN.
+inline void scale_weights(const Code* const* values, int head_dim, Span visible, float* weights) {
+  const Span own = pages_of(visible);
+  for (int page = own.begin; page < own.end; ++page) {
+    const int first = page * kPageTokens;
+    const F32x16 scaled = load(weights + first) * load(scales_of(values[page], head_dim));
+    store(weights + first, keep_lanes(scaled, max_int(visible.begin - first, 0),
+                                      min_int(visible.end - first, kPageTokens), 0.0f));
+  }
+}
+
 // out[n][16 C columns] += sum over the tokens, in order, of weights[n][token] * values[token].
 template <class T, int N, int C>
 inline void add_columns(const T* const* values, int column, int head_dim, Span tokens,
@@ -225,9 +249,10 @@ inline void add_values(const PieceWork<T>& work, int query, Span tokens, float* 
   }
 }
 
-// Whether none of these tokens' values is infinite or NaN.
+// Whether none of these tokens' values is infinite or NaN. Codes never are.
 template <class T>
 inline bool all_finite(const PieceWork<T>& work, Span tokens) {
+  if constexpr (kHasScales<T>) return true;
   F32x16 zeros = zero_f32();
   for (int token = tokens.begin; token < tokens.end; ++token) {
     const T* line = work.values[token / kPageTokens] + token % kPageTokens * work.head_dim;
@@ -265,6 +290,9 @@ void attend_piece(const PieceWork<T>& work, const AttentionRule& rule, Partial& 
   for (int n = 0; n < N; ++n) {
     softmax_row(work.scores + n * kScoreStride, work.pages, work.visible[n], rule, out.max[n],
                 out.sum[n]);
+    if constexpr (kHasScales<T>) {
+      scale_weights(work.values, work.head_dim, work.visible[n], work.scores + n * kScoreStride);
+    }
   }
   const Sight sight = sight_of<N>(work.visible);
   if (all_finite(work, {sight.some.begin, sight.all.begin}) &&

@@ -2,6 +2,7 @@
 // normalises and rotates the heads of a fused q, k, v row on the way.
 #include <cstring>
 
+#include "kernels/int8_scale.h"
 #include "kernels/kv_element.h"
 #include "kernels/norm_row.h"
 #include "kernels/rotate_head.h"
@@ -11,17 +12,50 @@
 namespace octavo::OCTAVO_LEVEL {
 namespace {
 
+// One head's vector of one token on its way into a page.
+template <class T>
+struct PageVector {
+  PageVector(const float* vector, int64_t) : x(vector) {}
+
+  void store_columns(int64_t d, T* line) const { store_line(line, load(x + d)); }
+  void store_scale(T*, int64_t) const {}
+
+  const float* x;
+};
+template <>
+struct PageVector<Code> {
+  PageVector(const float* vector, int64_t dim) : x(vector), head_dim(dim) {
+    I32x16 greatest = zero_i32();
+    for (int64_t d = 0; d < dim; d += kLanes) greatest = max(greatest, magnitude_bits(load(x + d)));
+    scale = int8_scale(greatest);
+  }
+
+  void store_columns(int64_t d, Code* line) const {
+    store_i8(&line->value, scale.codes(load(x + d)));
+  }
+  void store_scale(Code* half, int64_t offset) const {
+    scales_of(half, head_dim)[offset] = scale.scale;
+  }
+
+  const float* x;
+  int64_t head_dim;
+  Int8Scale scale;
+};
+
 template <class T>
 void write_head(const KvLayer& kv, int64_t slot, int64_t head, const float* key,
                 const float* value) {
   const PageHead<T> page = page_head<T>(kv, slot / kPageTokens, head);
   const int64_t offset = slot % kPageTokens;
+  const PageVector<T> k(key, kv.head_dim), v(value, kv.head_dim);
   for (int64_t d = 0; d < kv.head_dim; d += kLanes) {
     T line[kLanes];
-    store_line(line, load(key + d));
+    k.store_columns(d, line);
     for (int64_t i = 0; i < kLanes; ++i) page.keys[(d + i) * kPageTokens + offset] = line[i];
-    store_line(page.values + offset * kv.head_dim + d, load(value + d));
+    v.store_columns(d, page.values + offset * kv.head_dim + d);
   }
+  k.store_scale(page.keys, offset);
+  v.store_scale(page.values, offset);
 }
 
 // What `rope_write_pages` does to each head of q and k.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "formats/activation.h"
+#include "kernels/int8_scale.h"
 #include "simd/vec.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -28,29 +29,16 @@ struct GroupSlots {
 
 // x: kGroup floats. scale = max|x| / 127, values = round-to-nearest-even(x * (127 / max|x|)).
 OCTAVO_INLINE void quantize_group(const float* x, GroupSlots out, int row) {
-  constexpr int32_t kTiniest = 0x0d800000;   // 2^-100: below it, 127 / max|x| may overflow
-  constexpr int32_t kInfinity = 0x7f800000;  // as bits, NaN and infinity are the largest magnitudes
   const F32x16 low = load(x), high = load(x + 16);
-  const int32_t max_bits = reduce_max(max(f32_bits(abs(low)), f32_bits(abs(high))));
-  float amax, scale = 0.0f, inverse = 0.0f;
-  std::memcpy(&amax, &max_bits, 4);
-  alignas(64) int8_t values[kGroup] = {};
-  int32_t low_sum = 0, high_sum = 0;
-  if (max_bits >= kInfinity) {
-    scale = __builtin_nanf("");
-  } else if (max_bits >= kTiniest) {
-    scale = amax / 127.0f;
-    inverse = 127.0f / amax;
-    const I32x16 low_codes = to_i32(low * splat(inverse));
-    const I32x16 high_codes = to_i32(high * splat(inverse));
-    store_i8(values, low_codes);
-    store_i8(values + 16, high_codes);
-    low_sum = reduce_sum(low_codes);
-    high_sum = reduce_sum(high_codes);
-  }
+  const Int8Scale group = int8_scale(max(magnitude_bits(low), magnitude_bits(high)));
+  const I32x16 low_codes = group.codes(low), high_codes = group.codes(high);
+  alignas(64) int8_t values[kGroup];
+  store_i8(values, low_codes);
+  store_i8(values + 16, high_codes);
+  const int32_t low_sum = reduce_sum(low_codes), high_sum = reduce_sum(high_codes);
   for (int q = 0; q < kGroup / 4; ++q) std::memcpy(out.quad(q, row), values + 4 * q, 4);
-  *out.scale(row) = scale;
-  *out.sum(row) = scale * static_cast<float>(low_sum + high_sum);
+  *out.scale(row) = group.scale;
+  *out.sum(row) = group.scale * static_cast<float>(low_sum + high_sum);
   out.half_sums(row)[0] = static_cast<int16_t>(low_sum);
   out.half_sums(row)[1] = static_cast<int16_t>(high_sum);
 }

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "formats/half.h"
 #include "octavo/limits.h"
 
 namespace octavo {
@@ -28,15 +29,44 @@ int64_t page_bytes(const KvCache::LayerShape& shape, DType dtype) {
     throw std::invalid_argument("head_dim is " + std::to_string(shape.head_dim) +
                                 "; multiples of 16 are allowed");
   }
-  return shape.num_kv_heads * 2 * shape.head_dim * kPageTokens * element_bytes(dtype);
+  return shape.num_kv_heads * 2 * page_half_bytes(dtype, shape.head_dim);
+}
+
+float element(DType dtype, const std::byte* p) {
+  switch (dtype) {
+    case DType::kF32:
+      return *reinterpret_cast<const float*>(p);
+    case DType::kF16:
+      return f16_to_f32(*reinterpret_cast<const uint16_t*>(p));
+    case DType::kBF16:
+      return bf16_to_f32(*reinterpret_cast<const uint16_t*>(p));
+    default:
+      return *reinterpret_cast<const int8_t*>(p);
+  }
 }
 
 }  // namespace
 
+void read_page(const KvLayer& layer, int64_t page, float* out) {
+  const int64_t count = int64_t{layer.head_dim} * kPageTokens;
+  const int64_t half_bytes = page_half_bytes(layer.dtype, layer.head_dim);
+  const std::byte* half = layer.data + page * layer.page_bytes;
+  for (int h = 0; h < 2 * layer.num_kv_heads; ++h, half += half_bytes) {
+    const auto* scales = reinterpret_cast<const float*>(half + count);
+    for (int64_t i = 0; i < count; ++i, ++out) {
+      *out = element(layer.dtype, half + i * element_bytes(layer.dtype));
+      const int64_t token = h % 2 == 0 ? i % kPageTokens : i / layer.head_dim;
+      if (layer.dtype == DType::kI8) *out *= scales[token];
+    }
+  }
+}
+
 KvCache::KvCache(int64_t num_pages, const std::vector<LayerShape>& shapes, DType dtype) {
   check("num_pages", num_pages, kMaxPages);
   check("the number of layers", static_cast<int64_t>(shapes.size()), kMaxLayers);
-  if (dtype == DType::kQ8) throw std::invalid_argument("pages hold float32, float16 or bfloat16");
+  if (dtype == DType::kQ8) {
+    throw std::invalid_argument("pages hold float32, float16, bfloat16 or int8");
+  }
   int64_t total = 0;
   for (const LayerShape& shape : shapes) {
     int64_t layer_bytes;

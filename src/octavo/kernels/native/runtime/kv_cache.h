@@ -28,4 +28,7 @@ class KvCache {
   std::vector<KvLayer> layers_;
 };
 
+// The keys and values of a page as the kernels see them: [head][keys | values][head_dim * 16].
+void read_page(const KvLayer& layer, int64_t page, float* out);
+
 }  // namespace octavo

@@ -76,8 +76,8 @@ void check_source(WeightFormat type, int64_t num_bytes, int64_t rows, int64_t co
   }
 }
 
-Matrix::Matrix(ThreadPool& pool, const MatrixSource& source, int64_t rows, int64_t columns,
-               WeightFormat target) {
+Matrix::Matrix(ThreadPool& pool, WeightMemory& memory, const MatrixSource& source, int64_t rows,
+               int64_t columns, WeightFormat target) {
   if (source.row_order == nullptr) {
     check_source(source.type, source.num_bytes, rows, columns);
   } else {
@@ -87,8 +87,8 @@ Matrix::Matrix(ThreadPool& pool, const MatrixSource& source, int64_t rows, int64
   packed_ = packed_shape(target, rows, columns);
   int64_t bytes;
   if (__builtin_mul_overflow(packed_.num_tiles, packed_.tile_bytes, &bytes)) throw std::bad_alloc();
-  memory_ = MappedMemory(bytes);
-  packed_.data = memory_.data();
+  memory_ = memory.take(bytes);
+  packed_.data = memory_.get();
   constexpr int64_t kTilesPerItem = 8;
   std::atomic<int64_t> next{0};
   pool.run([&](int) {

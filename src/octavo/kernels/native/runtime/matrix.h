@@ -1,14 +1,15 @@
-// Packed weights that own their memory: sizes are checked here before anything is allocated.
+// Packed weights that hold their memory: sizes are checked here before anything is allocated.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "formats/pack.h"
 #include "octavo/types.h"
-#include "runtime/memory.h"
 #include "runtime/thread_pool.h"
+#include "runtime/weight_memory.h"
 
 namespace octavo {
 
@@ -23,14 +24,14 @@ struct MatrixSource {
 class Matrix {
  public:
   // Throws std::invalid_argument when sizes or formats do not fit each other.
-  Matrix(ThreadPool& pool, const MatrixSource& source, int64_t rows, int64_t columns,
-         WeightFormat target);
+  Matrix(ThreadPool& pool, WeightMemory& memory, const MatrixSource& source, int64_t rows,
+         int64_t columns, WeightFormat target);
 
   const PackedMatrix& packed() const { return packed_; }
   int64_t num_bytes() const { return packed_.num_tiles * packed_.tile_bytes; }
 
  private:
-  MappedMemory memory_;
+  std::shared_ptr<std::byte> memory_;
   PackedMatrix packed_;
 };
 

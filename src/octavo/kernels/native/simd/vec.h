@@ -48,6 +48,16 @@ OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                       _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+// Rounds to nearest, ties to even; NaN stays NaN.
+OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
+  const __m512i bits = _mm512_castps_si512(a.v), high = _mm512_srli_epi32(bits, 16);
+  const __m512i odd = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i round_up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, round_up), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+  const __m512i kept = _mm512_mask_or_epi32(rounded, nan, high, _mm512_set1_epi32(0x40));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(kept));
+}
 OCTAVO_INLINE F32x16 operator+(F32x16 a, F32x16 b) { return {_mm512_add_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 operator-(F32x16 a, F32x16 b) { return {_mm512_sub_ps(a.v, b.v)}; }
 OCTAVO_INLINE F32x16 operator*(F32x16 a, F32x16 b) { return {_mm512_mul_ps(a.v, b.v)}; }
@@ -127,6 +137,21 @@ OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 x) {
   __m128i* q = reinterpret_cast<__m128i*>(p);
   _mm_storeu_si128(q, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
   _mm_storeu_si128(q + 1, _mm256_cvtps_ph(x.b, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+// Each lane's bfloat16 in its lower half. As in plain C++: to nearest, ties to even; NaN stays NaN.
+OCTAVO_INLINE __m256i bf16_lanes(__m256 x) {
+  const __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16);
+  const __m256i odd = _mm256_and_si256(high, _mm256_set1_epi32(1));
+  const __m256i round_up = _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, round_up), 16);
+  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+  const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  return _mm256_blendv_epi8(rounded, quiet, nan);
+}
+OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 x) {
+  // The pack interleaves the 128-bit lanes of its operands.
+  const __m256i packed = _mm256_packus_epi32(bf16_lanes(x.a), bf16_lanes(x.b));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(packed, 0xd8));
 }
 OCTAVO_INLINE F32x16 operator+(F32x16 x, F32x16 y) {
   return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)};
@@ -253,6 +278,9 @@ OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) { OCTAVO_LANES(F32x16, bf16_to
 OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
   for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
 }
+OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
+  for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(a.v[i]);
+}
 OCTAVO_INLINE F32x16 operator+(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] + b.v[i]); }
 OCTAVO_INLINE F32x16 operator-(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] - b.v[i]); }
 OCTAVO_INLINE F32x16 operator*(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] * b.v[i]); }
@@ -322,13 +350,6 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
 #undef OCTAVO_LANES
 
 #endif
-
-// Rounds to nearest, ties to even; NaN stays NaN.
-OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
-  alignas(64) float f[16];
-  store(f, a);
-  for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(f[i]);
-}
 
 // Reductions: lanes 0..15 folded in halves (8, 4, 2, 1), the same order on every level.
 OCTAVO_INLINE float reduce_sum(F32x16 a) {

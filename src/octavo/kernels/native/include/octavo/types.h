@@ -23,7 +23,12 @@ enum class DType : uint8_t {
   kBF16 = 2,
   // int8 activations in groups of kGroup, in row panels; layout in formats/activation.h.
   kQ8 = 3,
+  // int8 keys or values with one float scale per token and head. In pages only.
+  kI8 = 4,
 };
+constexpr int element_bytes(DType t) {
+  return t == DType::kF32 ? 4 : t == DType::kQ8 || t == DType::kI8 ? 1 : 2;
+}
 
 // What a value's rows count. A step has one number of each kind.
 enum class RowKind : uint8_t { kTokens = 0, kSequences = 1, kLogits = 2 };
@@ -56,19 +61,24 @@ struct PackedMatrix {
   const std::byte* data;  // 64-byte aligned
 };
 
-// The key/value pages of one layer. Page p, head h:
-//   keys   at data + p * page_bytes + h * head_bytes           as [head_dim][kPageTokens]
-//   values at data + p * page_bytes + h * head_bytes + half    as [kPageTokens][head_dim]
-// with half = head_dim * kPageTokens * element size and head_bytes = 2 * half.
+// Bytes of one head's keys, or values, in a page: the elements and, of kI8, one float scale for
+// each token behind them, by which its elements are to be multiplied. A multiple of 64.
+constexpr int64_t page_half_bytes(DType t, int64_t head_dim) {
+  const int64_t scale_bytes = t == DType::kI8 ? 4 : 0;
+  return (head_dim * element_bytes(t) + scale_bytes) * kPageTokens;
+}
+
+// The key/value pages of one layer. Page p, head h, with half = page_half_bytes(dtype, head_dim):
+//   keys   at data + p * page_bytes + h * 2 * half           as [head_dim][kPageTokens]
+//   values at data + p * page_bytes + h * 2 * half + half    as [kPageTokens][head_dim]
+// each followed, in kI8 pages, by its scales [kPageTokens].
 struct KvLayer {
-  DType dtype;  // kF32, kF16 or kBF16
+  DType dtype;  // kF32, kF16, kBF16 or kI8
   int32_t num_kv_heads;
   int32_t head_dim;
   int64_t num_pages;
   int64_t page_bytes;
   std::byte* data;
 };
-
-constexpr int element_bytes(DType t) { return t == DType::kF32 ? 4 : t == DType::kQ8 ? 1 : 2; }
 
 }  // namespace octavo

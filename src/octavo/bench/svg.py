@@ -72,8 +72,9 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
-    """A span that is not empty."""
-    return (low, high) if high > low else (low, low + (abs(low) or 1.0))
+    """A span that is not empty, and can be divided."""
+    unit = max(1.0, abs(low))
+    return (low, high) if high - low > 1e-9 * unit else (low, low + unit)
 
 
 def _grid(x_scale: _Scale, y_scale: _Scale) -> Iterable[str]:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "octavo/levels.h"
+#include "octavo/machine_probe.h"
 #include "octavo/program.h"
 #include "octavo/row_passes.h"
 
@@ -40,5 +41,6 @@ OCTAVO_KERNELS(OCTAVO_DECLARE_KERNEL)
 
 const KernelTable& kernel_table();
 const RowPasses& row_passes();
+const MachineProbe& machine_probe();
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -16,6 +16,7 @@
   X(quantize) \
   X(linear) \
   X(linear_gated) \
+  X(linear_gated_quantize) \
   X(embed) \
   X(add) \
   X(attention) \

@@ -126,15 +126,31 @@ def test_a_stopped_engine_is_unhealthy_within_a_second_and_recovers_without_loss
         await asyncio.sleep(1.3)
         with pytest.raises(EngineDead, match="not answered"):
             await client.check_health()
-        with pytest.raises(EngineDead):
-            client.submit(tiny_request("s", 5))
+        waiting = asyncio.create_task(_text(client, "patient", 7))
+        await asyncio.sleep(0)
         os.kill(pid, signal.SIGCONT)
         await _until_healthy(client)
         assert client.process_id == pid
+        assert await waiting == "7 "
         assert (await anext(stream)).token_ids
         stream.close()
 
     _run(scenario)
+
+
+def test_an_engine_that_stays_silent_is_given_no_more_requests() -> None:
+    async def scenario(client: ChildEngine) -> None:
+        pid = client.process_id
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(1.0)
+        with pytest.raises(EngineDead, match="not answered"):
+            client.submit(tiny_request("s", 5))
+        os.kill(pid, signal.SIGCONT)
+        await _until_healthy(client)
+        assert await _text(client, "again", 7) == "7 "
+
+    _run(scenario, SupervisionLimits(refusal_seconds=0.6))
 
 
 def test_a_step_that_never_ends_is_killed_and_the_engine_restarted() -> None:

@@ -39,6 +39,10 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str
     assert out.startswith(f"usage: octavo {command}")
 
 
+def test_descriptions_keep_their_capitals(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Serve a model over HTTP, as OpenAI's API." in run(capsys, "serve", "--help")[1]
+
+
 @pytest.mark.parametrize(
     "command", ["run", "serve", "generate", "inspect config", "inspect program"]
 )
@@ -89,7 +93,7 @@ def test_a_prompt_may_stand_behind_flags(
     assert (code, out) == run(capsys, "run", path, "Say hello.", *flags, *tail)[:2]
     code, _, err = run(capsys, "run", path, "one", *flags, "two", *tail)
     assert code == 2
-    assert err.endswith("unrecognized arguments: two\n")
+    assert "unrecognized arguments: two (" in err
 
 
 def test_run_answers_what_is_piped_in(
@@ -132,12 +136,16 @@ def test_run_continues_text_with_a_base_model(
         (["run", "m", "hi", "--max-num-seqs", "none"], 2, "--max-num-seqs is 'none'; an integer"),
         (["run", "m", "hi", "--dtype", "int3"], 2, "--dtype is 'int3'; one of auto, float32"),
         (["run", "m", "hi", "--temperature", "-1"], 2, "--temperature is '-1'; a number from 0.0"),
-        (["run", "m", "hi", "--wisdom", "1"], 2, "unrecognized arguments"),
+        (["run", "m", "hi", "--wisdom", "1"], 2, "unrecognized arguments: --wisdom 1"),
+        (["run", "m", "hi", "--max-tokns", "1"], 2, "did you mean --max-tokens?"),
+        (["run", "m", "hi", "--max-tokns=1"], 2, "did you mean --max-tokens?"),
+        (["run", "m", "hi", "--max-tok", "1"], 2, "did you mean --max-tokens?"),
+        (["inspect", "model", "m", "--tensor"], 2, "did you mean --tensors?"),
         (["run", "m", "hi", "--config", "absent.yaml"], 2, "absent.yaml"),
         (["serve"], 2, "no MODEL is given"),
         (["serve", "m", "--port", "70000"], 2, "--port is '70000'; an integer from 0 up to 65535"),
         (["serve", "m", "--api-key="], 2, "--api-key is ('',)"),
-        (["generate", "m", "-i", "absent.jsonl", "-o", "out"], 1, "absent.jsonl"),
+        (["generate", "m", "-i", "absent.jsonl", "-o", "out"], 1, ": absent.jsonl: No such file"),
     ],
 )
 def test_a_wrong_call_is_told_in_one_line(
@@ -147,8 +155,8 @@ def test_a_wrong_call_is_told_in_one_line(
     assert got == code
     assert out == ""
     assert says in err
-    assert "Traceback" not in err
-    assert err.strip().splitlines()[-1].startswith("octavo")
+    assert err.startswith("octavo")
+    assert err.count("\n") == 1
 
 
 def gguf(*parts: bytes) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from octavo import LLM, SamplingParams
+from octavo.entrypoints.llm import Prompt
 from octavo.entrypoints.results import RequestOutput
 from octavo.errors import ConfigError, FetchError, InvalidRequest, PromptTooLong, RequestError
 from octavo.hub.catalogue import CATALOGUE
@@ -60,12 +61,45 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(llm: LLM) -> None:
 
 def test_a_prompt_may_come_as_text_mapping_or_ids(llm: LLM) -> None:
     ids = llm.get_tokenizer().encode(PROMPTS[0], add_special_tokens=True)
-    results = llm.generate(
-        [PROMPTS[0], {"prompt": PROMPTS[0]}, {"prompt_token_ids": ids}], GREEDY, use_tqdm=False
-    )
+    prompts: list[Prompt] = [
+        PROMPTS[0],
+        {"prompt": PROMPTS[0]},
+        {"prompt_token_ids": ids},
+        {"prompt_token_ids": ids, "prompt": "shown", "cache_salt": "mine"},
+        {"prompt": PROMPTS[0], "prompt_token_ids": None, "multi_modal_data": None},
+        ids,
+    ]
+    results = llm.generate(prompts, GREEDY, use_tqdm=False)
     assert len(set(texts(results))) == 1
-    assert [result.prompt for result in results] == [PROMPTS[0], PROMPTS[0], None]
-    assert [result.prompt_token_ids for result in results] == [ids] * 3
+    assert [result.prompt for result in results] == [
+        PROMPTS[0], PROMPTS[0], None, "shown", PROMPTS[0], None,
+    ]  # fmt: skip
+    assert all(result.prompt_token_ids == ids for result in results)
+
+
+def test_token_ids_are_one_prompt_and_lists_of_them_a_batch(llm: LLM) -> None:
+    ids = llm.get_tokenizer().encode(PROMPTS[0], add_special_tokens=True)
+    one = llm.generate(ids, GREEDY, use_tqdm=False)
+    batch = llm.generate([ids, ids[:2]], GREEDY, use_tqdm=False)
+    assert texts(one) == texts(llm.generate(PROMPTS[0], GREEDY, use_tqdm=False))
+    assert [result.prompt_token_ids for result in one + batch] == [ids, ids, ids[:2]]
+
+
+def test_a_cache_salt_shares_no_pages(llm: LLM) -> None:
+    text = "Salted prompts are cached apart from all the others. " * 4
+    salts = ("mine", "yours", "mine")
+    cached = [
+        llm.generate({"prompt": text, "cache_salt": salt}, GREEDY, use_tqdm=False)[0]
+        for salt in salts
+    ]
+    assert [result.num_cached_tokens > 0 for result in cached] == [False, False, True]
+
+
+def test_without_params_the_default_ones_are_used(llm: LLM) -> None:
+    (result,) = llm.generate(PROMPTS[0], use_tqdm=False)
+    length = llm.get_default_sampling_params().max_tokens
+    assert len(result.outputs[0].token_ids) == length
+    assert result.outputs[0].finished()
 
 
 def test_each_prompt_may_have_its_own_params(llm: LLM) -> None:
@@ -139,6 +173,10 @@ def test_an_empty_batch_has_no_results(llm: LLM) -> None:
         (["fine", {"prompt_token_ids": [10**6]}], InvalidRequest),
         (["fine", {"text": "x"}], InvalidRequest),
         (["fine", 3], InvalidRequest),
+        (["fine", {"prompt": "x", "multi_modal_data": {"image": 1}}], InvalidRequest),
+        (["fine", {}], InvalidRequest),
+        (["fine", []], InvalidRequest),
+        ([5, True], InvalidRequest),
         (["fine", {"prompt_token_ids": [5] * 2000}], PromptTooLong),
     ],
 )

@@ -25,9 +25,20 @@ def test_l10_sixty_four_prompts_alone_and_all_at_once(
             return str(response.json()["choices"][0]["text"])
 
         alone = [await text(prompt) for prompt in PROMPTS]
-        for _ in range(2):
-            assert await asyncio.gather(*map(text, PROMPTS)) == alone
+        for num_crowds in (1, 2):
+            server.brake.close()
+            crowd = asyncio.gather(*map(text, PROMPTS))
+            await _submitted(server, NUM_PROMPTS * (1 + num_crowds))
+            server.brake.open()
+            assert await crowd == alone
         assert bool(server.client.stats().num_preemptions) == (num_pages == 80)
 
     options = ServerConfig(max_num_queued_reqs=NUM_PROMPTS)
     run(scenario, Setup(num_pages=num_pages, options=options))
+
+
+async def _submitted(server: Server, num_requests: int) -> None:
+    """Wait until so many requests have reached the engine since it was started."""
+    wanted = f'vllm:request_params_n_count{{engine="0",model_name="fake"}} {num_requests:.1f}'
+    while wanted not in server.metrics.text().decode():
+        await asyncio.sleep(0.01)

@@ -30,13 +30,16 @@ WORKER_COMMAND = (sys.executable, "-m", "octavo.engine.worker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisionLimits:
-    """Silent for `silence_seconds`: reported unhealthy, new requests refused, nothing ended.
+    """Silent for `silence_seconds`: reported unhealthy, so that a balancer looks elsewhere. On a
+    machine with too much to do that passes, so that new requests are refused only after
+    `refusal_seconds`. Nothing is ended by either.
 
     Silent or without a finished step for `stall_seconds`: killed and restarted. More than
     `max_num_crashes` within `crash_window_seconds`: given up.
     """
 
     silence_seconds: float = 1.0
+    refusal_seconds: float = 5.0
     stall_seconds: float = 60.0
     watch_interval_seconds: float = 0.25
     max_num_crashes: int = 5
@@ -84,7 +87,7 @@ class ChildEngine:
         return facts
 
     def submit(self, request: EngineRequest) -> OutputStream:
-        self._check()
+        self._check(self._limits.refusal_seconds)
         assert self._link is not None
         stream = self._router.open(request)
         self._observer.submitted(request)
@@ -99,7 +102,7 @@ class ChildEngine:
         return self._stats
 
     async def check_health(self) -> None:
-        self._check()
+        self._check(self._limits.silence_seconds)
 
     async def wait_gone(self) -> None:
         await self._gone.wait()
@@ -114,11 +117,11 @@ class ChildEngine:
             self._link = None
         self._lose("the engine was shut down")
 
-    def _check(self) -> None:
+    def _check(self, max_silent_seconds: float) -> None:
         if not self._is_ready or self._link is None:
             raise EngineDead(self._status)
         silent_seconds = self._link.silent_seconds
-        if silent_seconds > self._limits.silence_seconds:
+        if silent_seconds > max_silent_seconds:
             raise EngineDead(f"the engine has not answered for {silent_seconds:.1f} seconds")
 
     async def _launch(self) -> EngineFacts:
@@ -186,6 +189,7 @@ class ChildEngine:
         except OctavoError as error:
             logger.error("the engine could not be restarted: %s", error)
             return min(2 * backoff_seconds, self._limits.max_backoff_seconds)
+        logger.info("the engine runs again, as process %s", self.process_id)
         return self._limits.first_backoff_seconds
 
     def _gives_up(self) -> bool:

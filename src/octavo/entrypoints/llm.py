@@ -21,8 +21,11 @@ from octavo.entrypoints.results import RequestOutput, ResultBuilder
 from octavo.errors import EngineDead, InvalidRequest
 from octavo.tokenization import Tokenizer
 
-Prompt = str | Mapping[str, str | list[int]]
-"""A text, {"prompt": text} or {"prompt_token_ids": ids}."""
+Prompt = str | list[int] | Mapping[str, object]
+"""A text, token ids, {"prompt": text} or {"prompt_token_ids": ids}, the latter two also with a
+"cache_salt"; a "prompt" beside the ids is only shown in the result."""
+
+PROMPT_FIELDS = ("prompt", "prompt_token_ids", "cache_salt")
 
 Message = Mapping[str, object]
 Conversation = Sequence[Message]
@@ -58,7 +61,7 @@ class LLM:
         One SamplingParams serves all prompts, or there is one for each. Raises RequestError,
         before anything runs, if any prompt cannot be honoured.
         """
-        batch: Sequence[Prompt] = [prompts] if isinstance(prompts, str | Mapping) else prompts
+        batch = _prompts(prompts)
         all_params = _spread(sampling_params, len(batch))
         prepared = [
             self._prepare_prompt(prompt, params)
@@ -94,6 +97,10 @@ class LLM:
     def get_tokenizer(self) -> Tokenizer:
         return self._engine.front.tokenizer
 
+    def get_default_sampling_params(self) -> SamplingParams:
+        """What `generate` and `chat` use when they are given none."""
+        return SamplingParams()
+
     def get_metrics(self) -> EngineStats:
         """Counters and gauges of the engine as they stand."""
         return self._engine.stats()
@@ -114,8 +121,9 @@ class LLM:
         self.shutdown()
 
     def _prepare_prompt(self, prompt: Prompt, params: SamplingParams) -> _Prepared:
-        text, content = _read_prompt(prompt)
-        return _Prepared(self._engine.front.inputs.completion(content, params), text)
+        text, content, cache_salt = _read_prompt(prompt)
+        inputs = self._engine.front.inputs
+        return _Prepared(inputs.completion(content, params, cache_salt=cache_salt), text)
 
     def _run(self, prepared: Sequence[_Prepared], use_tqdm: bool) -> list[RequestOutput]:
         tokenizer = self.get_tokenizer()
@@ -143,21 +151,39 @@ def _add(builder: ResultBuilder, delta: SequenceOutput) -> None:
     builder.add(delta)
 
 
-def _read_prompt(prompt: Prompt) -> tuple[str | None, str | list[int]]:
-    """The text, if it is one, and what to complete."""
+def _prompts(prompts: Prompt | Sequence[Prompt]) -> Sequence[Prompt]:
+    """Token ids on their own are one prompt, a list of anything else is a batch."""
+    if isinstance(prompts, str | Mapping):
+        return [prompts]
+    is_one = len(prompts) > 0 and all(type(item) is int for item in prompts)
+    return [prompts] if is_one else prompts  # type: ignore[list-item, return-value]
+
+
+def _read_prompt(prompt: Prompt) -> tuple[str | None, str | list[int], str]:
+    """The text, if there is one, what to complete, and the cache salt."""
+    fields = _fields(prompt)
+    text, token_ids, salt = (fields.get(name) for name in PROMPT_FIELDS)
+    is_text = isinstance(text, str) or (text is None and token_ids is not None)
+    is_whole = fields.keys() <= set(PROMPT_FIELDS) and isinstance(salt, str | None)
+    if not is_text or not is_whole or not isinstance(token_ids, list | None):
+        raise InvalidRequest(
+            f"prompt is {prompt!r:.80}; a text, a list of token ids, {{'prompt': text}} or"
+            " {'prompt_token_ids': [ids]} is allowed, with a 'cache_salt' if wanted",
+            param="prompt",
+        )
+    content = text if token_ids is None else token_ids
+    return text, content, salt or ""  # type: ignore[return-value]
+
+
+def _fields(prompt: Prompt) -> Mapping[str, object]:
+    """Any prompt in its mapping form."""
     if isinstance(prompt, str):
-        return prompt, prompt
-    if isinstance(prompt, Mapping) and len(prompt) == 1:
-        (key, value), *_ = prompt.items()
-        if key == "prompt" and isinstance(value, str):
-            return value, value
-        if key == "prompt_token_ids" and isinstance(value, list):
-            return None, value
-    raise InvalidRequest(
-        f"prompt is {prompt!r:.80}; a text, {{'prompt': text}} or"
-        " {'prompt_token_ids': [ids]} is allowed",
-        param="prompt",
-    )
+        return {"prompt": prompt}
+    if isinstance(prompt, list):
+        return {"prompt_token_ids": prompt}
+    if not isinstance(prompt, Mapping):
+        return {}
+    return {name: value for name, value in prompt.items() if value is not None}
 
 
 def _conversations(messages: Conversation | Sequence[Conversation]) -> list[Conversation]:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from octavo import __version__
+from octavo.entrypoints.cli.parser import MISUSED, Parser
 from octavo.errors import ConfigError, OctavoError
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
@@ -24,11 +25,12 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "generate": "answer a file of prompts",
         "pull": "fetch a model into the cache",
         "models": "list the models that are known and cached",
+        "bench": "measure this machine, a model, or a server",
         "inspect": "show what a model holds and how it will run",
         "version": "print version, Python and instruction sets",
     }
 )
-FAILED, MISUSED, INTERRUPTED = 1, 2, 130
+FAILED, INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -38,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code. Raises SystemExit for --help and wrong usage."""
-    parsed = parse(make_parser(arguments), arguments)
+    parsed = make_parser(arguments).parse_args(arguments)
     try:
         code: int = parsed.execute(parsed)
         sys.stdout.flush()
@@ -55,25 +57,9 @@ def run_command(arguments: Sequence[str]) -> int:
     return code
 
 
-def parse(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    """As `parse_args`, but the last word may stand behind flags: `run MODEL --seed 1 PROMPT`.
-
-    argparse gives an optional positional only what stands right behind the one before it; the
-    command's `last_word` names the positional that a single left-over word belongs to.
-    """
-    parsed, rest = parser.parse_known_args(arguments)
-    last_word = getattr(parsed, "last_word", None)
-    is_one_word = len(rest) == 1 and not rest[0].startswith("-")
-    if last_word and is_one_word and getattr(parsed, last_word) is None:
-        setattr(parsed, last_word, rest.pop())
-    if rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    return parsed
-
-
 def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """All commands by name; only the one that `arguments` choose with its own flags."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="octavo",
         description="Inference and serving of large language models.",
         epilog="`octavo COMMAND --help` tells more about a command.",
@@ -82,13 +68,17 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary.capitalize() + ".")
+        description = f"{summary[0].upper()}{summary[1:]}."
+        command = commands.add_parser(name, help=summary, description=description)
         if name == chosen:
             import_module(f"octavo.entrypoints.cli.{name}").configure(command)
     return parser
 
 
 def _complain(error: BaseException, code: int) -> int:
-    message = " ".join(str(error).split()) or type(error).__name__
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        text = f"{error.filename}: {error.strerror}"
+    message = " ".join(text.split()) or type(error).__name__
     print(f"octavo: error: {message}", file=sys.stderr)
     return code

@@ -107,6 +107,25 @@ constexpr int lines_at_once(int queries) {
   return 4 * queries <= kQueryBlock ? 4 : 2 * queries <= kQueryBlock ? 2 : 1;
 }
 
+// Pages lie anywhere and are short, so the processor does not foresee them: while the keys of some
+// pages are scored, the keys scored after them and the values needed later are fetched.
+template <class T>
+struct Upcoming {
+  const T* const* keys;
+  const T* const* values;
+
+  template <int P>
+  OCTAVO_INLINE void fetch(int column) const {
+    constexpr int kColumns = 64 / (kPageTokens * static_cast<int>(sizeof(T)));  // in a cache line
+    if (column % kColumns != 0) return;
+#pragma GCC unroll 12
+    for (int p = 0; p < P; ++p) {
+      __builtin_prefetch(keys[p] + column * kPageTokens, 0, 3);
+      __builtin_prefetch(values[p] + column * kPageTokens, 0, 2);
+    }
+  }
+};
+
 // A key's scale is a factor of all its products, so it is applied to their sum.
 template <int N, int P>
 OCTAVO_INLINE void scale_scores(const Code* const* keys, int head_dim, F32x16 (&sums)[N][P]) {
@@ -120,7 +139,8 @@ OCTAVO_INLINE void scale_scores(const Code* const* keys, int head_dim, F32x16 (&
 
 // scores[n][0 .. 16 P) = q_n . k over P pages; each sum runs over the head's columns in order.
 template <class T, int N, int P>
-inline void score_pages(const T* const* keys, const float* queries, int head_dim, float* scores) {
+inline void score_pages(const T* const* keys, const Upcoming<T>& upcoming, const float* queries,
+                        int head_dim, float* scores) {
   F32x16 sums[N][P];
 #pragma GCC unroll 12
   for (int n = 0; n < N; ++n) {
@@ -128,6 +148,7 @@ inline void score_pages(const T* const* keys, const float* queries, int head_dim
     for (int p = 0; p < P; ++p) sums[n][p] = zero_f32();
   }
   for (int d = 0; d < head_dim; ++d) {
+    if constexpr (P > 1) upcoming.template fetch<P>(d);
     F32x16 lines[P];
 #pragma GCC unroll 12
     for (int p = 0; p < P; ++p) lines[p] = load_line(keys[p] + d * kPageTokens);
@@ -151,12 +172,13 @@ inline void score_piece(const PieceWork<T>& work) {
   constexpr int P = lines_at_once(N);
   int page = work.pages.begin;
   for (; page + P <= work.pages.end; page += P) {
-    score_pages<T, N, P>(work.keys + page, work.queries, work.head_dim,
-                         work.scores + page * kPageTokens);
+    const int next = page + 2 * P <= work.pages.end ? page + P : page;
+    score_pages<T, N, P>(work.keys + page, {work.keys + next, work.values + page}, work.queries,
+                         work.head_dim, work.scores + page * kPageTokens);
   }
   for (; P > 1 && page < work.pages.end; ++page) {
-    score_pages<T, N, 1>(work.keys + page, work.queries, work.head_dim,
-                         work.scores + page * kPageTokens);
+    score_pages<T, N, 1>(work.keys + page, {work.keys + page, work.values + page}, work.queries,
+                         work.head_dim, work.scores + page * kPageTokens);
   }
 }
 

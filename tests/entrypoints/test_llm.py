@@ -59,6 +59,16 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(llm: LLM) -> None:
         assert len(result.outputs[0].token_ids) == 12
 
 
+@pytest.mark.parametrize(
+    "tiny", [{"temperature": 1e-4}, {"temperature": 1e-30}, {"top_p": 1e-4}, {"temperature": 1e-6}]
+)
+def test_tiny_values_choose_greedily(llm: LLM, tiny: dict[str, float]) -> None:
+    """A6."""
+    params = SamplingParams(**{"temperature": 1.0, "max_tokens": 12, "seed": 1, **tiny})  # type: ignore[arg-type]
+    greedy = llm.generate(PROMPTS[0], GREEDY, use_tqdm=False)
+    assert texts(llm.generate(PROMPTS[0], params, use_tqdm=False)) == texts(greedy)
+
+
 def test_a_prompt_may_come_as_text_mapping_or_ids(llm: LLM) -> None:
     ids = llm.get_tokenizer().encode(PROMPTS[0], add_special_tokens=True)
     prompts: list[Prompt] = [

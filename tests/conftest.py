@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from octavo.config.environment import test_models_folder
 from octavo.hub.find import find_model
+
+hypothesis.settings.register_profile("octavo", deadline=None)
+hypothesis.settings.load_profile("octavo")  # a busy machine is no failure of the code
 
 CATALOGUE_FIXTURES = {"smollm2_path": "smollm2", "gemma3_path": "gemma3-270m"}
 LARGE_FIXTURES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from octavo.bench.compare import Difference, compare_reports, machine_differences
+from octavo.bench.compare import LEAST_NOISE, Difference, compare_reports, machine_differences
 from octavo.bench.report import Report, report_from_json
 from octavo.entrypoints.cli.bench_output import make_console, number
 from octavo.errors import ConfigError
@@ -20,12 +20,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-if-worse", action="store_true", help="exit code 1 if a metric got worse"
     )
+    parser.add_argument(
+        "--least-noise",
+        type=float,
+        default=100 * LEAST_NOISE,
+        metavar="PERCENT",
+        help="smaller differences count as none (default: %(default)g)",
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(namespace: argparse.Namespace) -> int:
+    if not 0 <= namespace.least_noise <= 100:
+        raise ConfigError(f"--least-noise is {namespace.least_noise}; 0 to 100 percent is allowed")
     first, second = read(namespace.first), read(namespace.second)
-    differences = compare_reports(first, second)
+    differences = compare_reports(first, second, namespace.least_noise / 100)
     if not differences:
         raise ConfigError(
             f"{namespace.first} ({first.kind}) and {namespace.second} ({second.kind})"

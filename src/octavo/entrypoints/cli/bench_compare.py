@@ -56,11 +56,10 @@ def table_of(differences: list[Difference]) -> Table:
     table = Table(box=None, header_style="bold")
     table.add_column("what", no_wrap=True)
     for name in ("A", "B", "B / A", "noise"):
-        table.add_column(name, justify="right")
-    table.add_column("unit")
+        table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     for one in differences:
         noise = "one run" if math.isinf(one.noise) else f"{one.noise:.1%}"
         values = (number(one.first), number(one.second), f"{one.ratio:.3f}")
-        table.add_row(one.name, *values, noise, one.unit, one.verdict)
+        table.add_row(one.name, *values, noise, one.verdict)
     return table

@@ -100,14 +100,14 @@ class LatencyBench:
         self._max_step_tokens = max_step_tokens
         self._clock = clock
 
-    def measure(self, case: Case, num_decodes: int, repeats: int) -> CaseTimes:
-        """All times of a case. The first repeat is not counted: it touches memory first."""
+    def measure(self, case: Case, num_decodes: int, repeats: int, warmups: int = 1) -> CaseTimes:
+        """All times of a case. Warm-ups are not counted: the first run touches memory first."""
         times = CaseTimes(case)
-        for repeat in range(repeats + 1):
+        for repeat in range(-warmups, repeats):
             sequences = make_sequences(case, num_decodes, self._vocab_size)
             prefill = self._prefill(sequences)
             decodes = [self._decode(sequences) for _ in range(num_decodes)]
-            if repeat:
+            if repeat >= 0:
                 times.prefill_seconds.append(prefill)
                 times.decode_seconds.extend(decodes)
         return times

@@ -39,9 +39,9 @@ def configure_latency(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-prompt-tokens",
         type=positive,
-        default=16384,
+        default=4096,
         metavar="TOKENS",
-        help="leave out batches with more prompt tokens together (default: 16384)",
+        help="leave out batches with more prompt tokens together (default: 4096)",
     )
     parser.add_argument(
         "--machine",

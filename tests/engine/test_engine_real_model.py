@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,11 +67,16 @@ def alone(
 
 
 def make_engine(
-    parts: tuple[Front, Runner], *, num_pages: int = 64, chunk: int = 128, caching: bool = True
+    parts: tuple[Front, Runner],
+    *,
+    num_pages: int = 64,
+    chunk: int = 128,
+    caching: bool = True,
+    max_num_seqs: int = 8,
 ) -> Engine:
     front, runner = parts
     limits = SchedulerConfig(
-        max_num_seqs=8,
+        max_num_seqs=min(max_num_seqs, chunk),
         max_num_batched_tokens=chunk,
         max_model_len=CONTEXT,
         max_logit_rows=runner.max_logit_rows,
@@ -92,7 +99,7 @@ def answer(engine: Engine, requests: list[EngineRequest]) -> dict[tuple[str, int
     return said
 
 
-@pytest.mark.parametrize("chunk", [8, 13, 128])
+@pytest.mark.parametrize("chunk", [1, 7, 13, 64, 128])
 def test_alone_equals_batched_and_chunked(
     chunk: int,
     parts: tuple[Front, Runner],
@@ -101,6 +108,35 @@ def test_alone_equals_batched_and_chunked(
 ) -> None:
     """L10."""
     assert answer(make_engine(parts, chunk=chunk), requests) == alone
+
+
+def test_64_greedy_prompts_one_by_one_and_then_all_at_once(parts: tuple[Front, Runner]) -> None:
+    """L10, in another order each time."""
+    params = SamplingParams(temperature=0.0, max_tokens=4, ignore_eos=True)
+    requests = [
+        parts[0].inputs.completion(f"{PROMPTS[i % 8]} {'and so ' * (i % 5)}{i}", params)
+        for i in range(64)
+    ]
+    alone: dict[tuple[str, int], Answer] = {}
+    for request in requests:
+        alone |= answer(make_engine(parts, caching=False), [request])
+    for seed in range(5):
+        random.Random(seed).shuffle(requests)
+        engine = make_engine(parts, num_pages=256, max_num_seqs=64)
+        assert answer(engine, requests) == alone
+        assert engine.stats().num_steps < 64
+
+
+def test_one_thread_equals_two(
+    smollm2_path: Path,
+    parts: tuple[Front, Runner],
+    requests: list[EngineRequest],
+    alone: dict[tuple[str, int], Answer],
+) -> None:
+    with GGUFFile.open(smollm2_path) as file:
+        config = replace(parts[0].resolved.config, threads=2)
+        runner = load_runner(file, config, None)
+    assert answer(make_engine((parts[0], runner)), requests) == alone
 
 
 def test_alone_equals_cached(

@@ -186,13 +186,18 @@ def test_a_bad_file_is_one_line_with_its_name(
         assert err.count("\n") == 1
 
 
-def test_a_cut_model_is_refused_within_two_seconds(tmp_path: Path, smollm2_path: Path) -> None:
-    """Seconds of processor time, so that a busy machine does not fail the test."""
+@pytest.mark.parametrize(
+    ("command", "rest"), [("run", ["hi"]), ("serve", ["--port", "0"]), ("inspect program", [])]
+)
+def test_a_cut_model_is_refused_within_two_seconds(
+    command: str, rest: list[str], tmp_path: Path, smollm2_path: Path
+) -> None:
+    """L8. Seconds of processor time, so that a busy machine does not fail the test."""
     path = tmp_path / "cut.gguf"
     path.write_bytes(smollm2_path.read_bytes()[:3000])
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, "-m", "octavo", "run", str(path), "hi"],
+        [sys.executable, "-m", "octavo", *command.split(), str(path), *rest],
         capture_output=True,
         text=True,
         check=False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from octavo import LLM, SamplingParams
@@ -29,6 +31,23 @@ def test_a_question_is_answered(llm: LLM) -> None:
     assert result.prompt is None
 
 
+def test_a_larger_model_answers_and_continues_code(qwen15_path: Path) -> None:
+    """The answer's ids are the greedy ones of transformers in float32 on the file's values (which
+    takes 10 GB, so it was done once, by the oracle of `tests/models` with this model's sizes)."""
+    question = [
+        {"role": "user", "content": "What is the capital of France? Answer in one sentence."}
+    ]
+    options = {"max_model_len": 256, "max_num_seqs": 4, "kv_cache_memory": "64M"}
+    with LLM(str(qwen15_path), **options) as llm:
+        (answer,) = llm.chat(question, GREEDY, use_tqdm=False)
+        params = SamplingParams(temperature=0.0, max_tokens=26)
+        (code,) = llm.generate("def fibonacci(n):\n", params, use_tqdm=False)
+    assert answer.outputs[0].token_ids == [785, 6722, 315, 9625, 374, 12095, 13, 151645]
+    assert answer.outputs[0].text == "The capital of France is Paris."
+    assert answer.outputs[0].finish_reason == "stop"
+    assert "return fibonacci(n-1) + fibonacci(" in code.outputs[0].text
+
+
 def test_a_batch_gives_each_prompt_what_it_gets_alone(llm: LLM) -> None:
     together = llm.generate(PROMPTS, GREEDY, use_tqdm=False)
     alone = [llm.generate(prompt, GREEDY, use_tqdm=False)[0] for prompt in PROMPTS]
@@ -38,6 +57,16 @@ def test_a_batch_gives_each_prompt_what_it_gets_alone(llm: LLM) -> None:
         assert result.finished
         assert result.outputs[0].finish_reason == "length"
         assert len(result.outputs[0].token_ids) == 12
+
+
+@pytest.mark.parametrize(
+    "tiny", [{"temperature": 1e-4}, {"temperature": 1e-30}, {"top_p": 1e-4}, {"temperature": 1e-6}]
+)
+def test_tiny_values_choose_greedily(llm: LLM, tiny: dict[str, float]) -> None:
+    """A6."""
+    params = SamplingParams(**{"temperature": 1.0, "max_tokens": 12, "seed": 1, **tiny})  # type: ignore[arg-type]
+    greedy = llm.generate(PROMPTS[0], GREEDY, use_tqdm=False)
+    assert texts(llm.generate(PROMPTS[0], params, use_tqdm=False)) == texts(greedy)
 
 
 def test_a_prompt_may_come_as_text_mapping_or_ids(llm: LLM) -> None:

@@ -40,6 +40,18 @@ def test_a_wrong_file_is_refused_and_leaves_nothing(chunks: list[bytes]) -> None
     assert list(cache.models_folder().iterdir()) == []
 
 
+def test_a_cache_that_cannot_be_written_is_told_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("OCTAVO_CACHE_DIR", str(tmp_path / "file"))
+    with (
+        pytest.raises(FetchError, match=r"file/models cannot be written: .*OCTAVO_CACHE_DIR"),
+        cache.exclusive("m.gguf"),
+    ):
+        pass
+
+
 def test_a_broken_source_leaves_nothing() -> None:
     def chunks() -> object:
         yield CONTENT[:10]

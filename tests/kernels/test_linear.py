@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from octavo.kernels import RowKind, _native
@@ -202,6 +203,34 @@ def test_gated_products(level: str, act: int, gate_type: str, up_type: str) -> N
     assert (np.abs(whole - expected) <= 2e-6 * np.abs(gates * ups) + 1e-7).all()
     for rows in (1, 13):
         assert (run_gated(level, x[:rows], gate, up, act, 2) == whole[:rows]).all()
+
+
+def gated_quantized(
+    level: str, x: F32, gate: _native.PackedMatrix, up: _native.PackedMatrix, *, fused: bool
+) -> npt.NDArray[np.uint8]:
+    """The bytes of quantize(linear_gated(x)), made by one kernel or by two."""
+    kernel = OneKernel(level, num_threads=2)
+    inputs = [activations(kernel, x, gate), matrices.matrix(gate), matrices.matrix(up)]
+    out, step = kernel.q8(gate.shape[0]), StepArrays(len(x))
+    if fused:
+        kernel.run("linear_gated_quantize", inputs, [out], [0], step=step)
+    else:
+        between = kernel.output(gate.shape[0])
+        kernel.before.append(("linear_gated", RowKind.TOKENS, inputs, [between], [0], []))
+        kernel.run("quantize", [between], [out], step=step)
+    return kernel.read_bytes(out, len(x))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_name", ["Q4_1", "F32"])
+def test_gated_products_quantised_at_once_or_later_are_the_same(level: str, type_name: str) -> None:
+    rng = np.random.default_rng(12)
+    gate, up = (random_matrix(rng, type_name, 224, 128) for _ in range(2))
+    for rows in ROW_COUNTS:
+        x = normal(rng, rows, 128)
+        x[rows // 2, 3] = np.nan if rows > 4 else 0
+        at_once, later = (gated_quantized(level, x, gate, up, fused=f) for f in (True, False))
+        assert np.array_equal(at_once, later)
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -274,6 +274,10 @@ BAD_INSTRUCTIONS: list[tuple[native.InstructionSpec, str]] = [
     (("linear", 0, [Q, matrix(64, 64), NONE], [X], [1, 0], []), "take float32 rows"),
     (("linear", 0, [X, matrix(64, 64, "Q4_0"), NONE], [X], [1, 0], []), "all others q8 rows"),
     (("linear_gated", 0, [X, matrix(64, 64), matrix(32, 64)], [X], [0], []), "rows is 32"),
+    (
+        ("linear_gated_quantize", 0, [X, matrix(64, 64), matrix(64, 64)], [X], [0], []),
+        r"q8 rows at outputs\[0\]",
+    ),
     (("gated_activation", 0, [X, X], [X], [2], []), "activation is 2; 0 to 1"),
     (("head_rms_norm", 0, [X, ones(16)], [X], [4, 17], [0.0]), "heads is 64 where 68"),
     (("head_rms_norm", 0, [X, ones(8)], [X], [4, 16], [0.0]), "norm's width is 8"),

@@ -45,10 +45,13 @@ def _token(request_id: str, index: int = 0, **rest: object) -> SequenceOutput:
 
 
 def test_everything_is_there_before_the_first_request() -> None:
-    values = _samples(_metrics())
+    metrics = _metrics()
+    metrics.started({}, num_pages=9)
+    values = _samples(metrics)
     assert values["vllm:num_requests_running"] == 0
     assert values["vllm:kv_cache_usage_perc"] == 0
-    assert values["vllm:cache_config_info block_size=16 cache_dtype=auto"] == 1
+    facts = "block_size=16 cache_dtype=auto num_gpu_blocks=9"
+    assert values[f"vllm:cache_config_info {facts}"] == 1
     for reason in ("stop", "length", "abort", "error"):
         assert values[f"vllm:request_success_total finished_reason={reason}"] == 0
 

@@ -18,6 +18,7 @@ WIDE = Weight("wide", (96, WIDTH))
 WIDE_TOO = Weight("wide_too", (96, WIDTH))
 NARROW = Weight("narrow", (WIDTH, 96))
 SQUARE = Weight("square", (WIDTH, WIDTH))
+SQUARE_TOO = Weight("square_too", (WIDTH, WIDTH))
 BIAS = Weight("bias", (96,))
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 
 from octavo.kernels import RowKind
 from octavo.ops.arena import ArenaPlan, plan_arena
-from octavo.ops.fusion import fuse_before_lowering, fuse_norm_quantize
+from octavo.ops.fusion import fuse_before_lowering, fuse_quantize
 from octavo.ops.lowering import lower
 from octavo.ops.ordering import ordered
 from octavo.ops.program import Program
@@ -47,7 +47,7 @@ def _check(program: Program) -> None:
 def test_no_two_live_values_overlap(program: Program) -> None:
     _check(ordered(program).renumbered())
     compiled = lower(fuse_before_lowering(program, all_integer), all_integer)
-    _check(ordered(fuse_norm_quantize(compiled)).renumbered())
+    _check(ordered(fuse_quantize(compiled)).renumbered())
 
 
 def test_dead_values_give_their_place_to_new_ones() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from octavo.core.model_config import RopeConfig
-from octavo.ops.fusion import fuse_before_lowering, fuse_norm_quantize
+from octavo.ops.fusion import fuse_before_lowering, fuse_quantize
 from octavo.ops.interface import AttentionSpec
 from octavo.ops.lowering import lower
 from octavo.ops.program import Columns
@@ -14,6 +14,7 @@ from tests.ops.programs import (
     NARROW,
     NORM,
     SQUARE,
+    SQUARE_TOO,
     TABLE,
     WIDE,
     WIDE_TOO,
@@ -166,7 +167,20 @@ def test_norm_and_quantise_become_one_only_for_a_single_reader() -> None:
         h = ops.rms_norm(ops.embed(TABLE), NORM, 1e-5)
         return ops.add(ops.linear(h, (SQUARE,)), h)
 
-    once = fuse_norm_quantize(lower(record(forward), all_integer))
+    once = fuse_quantize(lower(record(forward), all_integer))
     assert kernels(once) == ["embed", "rms_norm_quantize", "linear"]
-    twice = fuse_norm_quantize(lower(record(forward_twice), all_integer))
+    twice = fuse_quantize(lower(record(forward_twice), all_integer))
     assert kernels(twice) == ["embed", "rms_norm", "quantize", "linear", "add"]
+
+
+def test_gated_product_and_quantise_become_one_only_for_a_single_reader() -> None:
+    def forward_twice(ops: RecordingOps) -> AbstractValue:
+        x = ops.embed(TABLE)
+        gate, up = ops.linear(x, (SQUARE,)), ops.linear(x, (SQUARE_TOO,))
+        h = ops.gated_activation(gate, up, "silu")
+        return ops.add(ops.linear(h, (SQUARE,)), h)
+
+    once = fuse_quantize(lower(fused(lambda ops: _mlp(ops, ops.embed(TABLE))), all_integer))
+    assert kernels(once) == ["embed", "quantize", "linear_gated_quantize", "linear"]
+    twice = fuse_quantize(lower(fused(forward_twice), all_integer))
+    assert "linear_gated_quantize" not in kernels(twice)

@@ -164,6 +164,7 @@ class Setup:
     fail_on: Sequence[int] = ()
     tokenizer: ByteTokenizer = field(default_factory=ChatByteTokenizer)
     headers: Mapping[str, str] = field(default_factory=dict)
+    template: str = TEMPLATE
 
     def build(self) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
@@ -207,7 +208,7 @@ def run(scenario: Scenario, setup: Setup | None = None) -> None:
 async def _run(scenario: Scenario, setup: Setup) -> None:
     engine, runner, brake = setup.build()
     client = InProcessEngine(engine)
-    template = ChatTemplate.from_gguf({"tokenizer.chat_template": TEMPLATE})
+    template = ChatTemplate.from_gguf({"tokenizer.chat_template": setup.template})
     inputs = InputProcessor(
         setup.tokenizer,  # type: ignore[arg-type]
         template,

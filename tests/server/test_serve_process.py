@@ -91,6 +91,11 @@ def test_it_answers_survives_a_killed_engine_and_ends_with_status_0(
 
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE_SECONDS) == 0
+    assert process.stderr is not None
+    died, restarted, stopping = process.stderr.read().splitlines()
+    assert re.fullmatch(r"\d{4}-\S+ \S+ ERROR the engine's process ended with status -9", died)
+    assert re.search(r" INFO the engine runs again, as process \d+$", restarted)
+    assert " INFO stopping: 0 open requests" in stopping
 
 
 def test_a_bad_model_is_one_line_and_no_traceback(tmp_path: Path) -> None:

@@ -189,6 +189,7 @@ class ChildEngine:
         except OctavoError as error:
             logger.error("the engine could not be restarted: %s", error)
             return min(2 * backoff_seconds, self._limits.max_backoff_seconds)
+        logger.info("the engine runs again, as process %s", self.process_id)
         return self._limits.first_backoff_seconds
 
     def _gives_up(self) -> bool:

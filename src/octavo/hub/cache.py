@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from octavo.config.environment import cache_folder
 from octavo.errors import FetchError
@@ -40,12 +41,25 @@ def cached_models() -> list[Path]:
 
 @contextmanager
 def exclusive(file: str) -> Iterator[None]:
-    """Only one process at a time fetches `file`; others wait here. Freed when a holder dies."""
-    folder = models_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{file}.lock").open("w") as lock:
+    """Only one process at a time fetches `file`; others wait here. Freed when a holder dies.
+
+    Raises `FetchError` where the cache cannot be written.
+    """
+    with _lock_file(file) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _lock_file(file: str) -> TextIO:
+    folder = models_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return (folder / f".{file}.lock").open("w")
+    except OSError as error:
+        raise FetchError(
+            f"the cache folder {folder} cannot be written: {error.strerror};"
+            " set OCTAVO_CACHE_DIR to one that can"
+        ) from None
 
 
 def require_disk_space(num_bytes: int) -> None:

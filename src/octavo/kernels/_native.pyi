@@ -41,6 +41,17 @@ def dequantize(type_name: str, data: U8, count: int) -> F32:
     Raises ValueError unless `data` holds exactly so many.
     """
 
+def measure_read_rate(pool: ThreadPool, level: str, num_bytes: int, passes: int) -> float:
+    """Bytes per second that the pool's threads read together: the best of `passes`."""
+
+def measure_arithmetic_rates(
+    pool: ThreadPool, level: str, seconds: float, passes: int
+) -> tuple[float, float]:
+    """int8 and float32 operations per second of all threads (a multiply-add counts two).
+
+    The best of `passes` of about `seconds` each.
+    """
+
 class ThreadPool:
     """Worker threads that walk a program together. The caller is worker 0."""
     def __init__(self, num_threads: int) -> None: ...

@@ -54,17 +54,12 @@ class MetricFactory:
         metric = Counter(name, text, (*_LABELS, label), registry=self.registry)
         return {value: metric.labels(*self._values, value) for value in values}
 
-    def gauges(self, name: str, text: str, label: str) -> Gauge:
-        """A gauge family with one more label; `labelled` sets its values."""
-        return Gauge(name, text, (*_LABELS, label), registry=self.registry)
+    def gauges(self, name: str, text: str, labels: Iterable[str]) -> Gauge:
+        """A gauge family with more labels; `labelled` gives the gauge of their values."""
+        return Gauge(name, text, (*_LABELS, *labels), registry=self.registry)
 
-    def info(self, name: str, text: str, facts: dict[str, str]) -> None:
-        """A gauge that is 1 and carries facts as labels."""
-        metric = Gauge(name, text, (*_LABELS, *facts), registry=self.registry)
-        metric.labels(*self._values, *facts.values()).set(1)
-
-    def labelled(self, family: Gauge, value: str) -> Gauge:
-        return family.labels(*self._values, value)
+    def labelled(self, family: Gauge, *values: str) -> Gauge:
+        return family.labels(*self._values, *values)
 
 
 class EngineMetrics:
@@ -85,7 +80,7 @@ class EngineMetrics:
             ("stop", "length", "abort", "error"),
         )
         self._start_seconds = make.gauges(
-            "octavo:startup_seconds", "Duration of each phase of starting.", "phase"
+            "octavo:startup_seconds", "Duration of each phase of starting.", ("phase",)
         )
 
     def text(self) -> bytes:
@@ -96,7 +91,7 @@ class EngineMetrics:
         """The engine is ready. May be called again after a restart."""
         for phase, duration in seconds.items():
             self._make.labelled(self._start_seconds, phase).set(duration)
-        self._state.num_pages.set(num_pages)
+        self._state.started(num_pages)
 
     def submitted(self, request: EngineRequest) -> None:
         num_sequences = request.sampling_params.n
@@ -141,21 +136,32 @@ class _StateMetrics:
     """What the engine's snapshots say: gauges are set, counters grow by the difference."""
 
     def __init__(self, make: MetricFactory, page_facts: dict[str, str]) -> None:
+        self._make = make
         self._running = make.gauge("vllm:num_requests_running", "Sequences being computed.")
         self._waiting = make.gauge("vllm:num_requests_waiting", "Sequences waiting for a slot.")
         self._usage = make.gauge(
             "vllm:kv_cache_usage_perc",
             "Share of pages that sequences hold (1 is all). Pages only cached count as free.",
         )
-        self.num_pages = make.gauge("octavo:num_pages", "Pages of key/value memory.")
+        self._num_pages = make.gauge("octavo:num_pages", "Pages of key/value memory.")
         self._cached = make.gauge("octavo:num_cached_pages", "Pages only the prefix cache holds.")
         self._step_tokens = make.histogram(
             "vllm:iteration_tokens_total", "Tokens computed per step.", buckets.STEP_TOKENS
         )
-        make.info("vllm:cache_config_info", "Key/value memory as configured.", page_facts)
+        self._page_facts = page_facts
+        self._page_info = make.gauges(
+            "vllm:cache_config_info",
+            "Key/value memory as configured. num_gpu_blocks is the number of pages, on any device.",
+            (*page_facts, "num_gpu_blocks"),
+        )
         self._counters = {
             field: make.counter(name, text) for field, name, text in _SNAPSHOT_COUNTERS
         }
+
+    def started(self, num_pages: int) -> None:
+        self._num_pages.set(num_pages)
+        facts = {**self._page_facts, "num_gpu_blocks": str(num_pages)}
+        self._make.labelled(self._page_info, *facts.values()).set(1)
 
     def update(self, now: EngineStats, before: EngineStats) -> None:
         self._running.set(now.num_running)

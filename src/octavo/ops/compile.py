@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from octavo.ops.fusion import IsInteger, fuse_before_lowering, fuse_norm_quantize
+from octavo.ops.fusion import IsInteger, fuse_before_lowering, fuse_quantize
 from octavo.ops.lowering import lower
 from octavo.ops.ordering import ordered
 from octavo.ops.program import Program
@@ -21,5 +21,5 @@ def compile_program(
         program = fuse_before_lowering(program, is_integer)
     program = lower(program, is_integer)
     if fuse:
-        program = fuse_norm_quantize(program)
+        program = fuse_quantize(program)
     return ordered(program).renumbered()

@@ -170,8 +170,12 @@ def _is_qkv(program: Program, keys: Columns, values: Columns) -> bool:
     return follows and values.stop == program.values[keys.value].width
 
 
-def fuse_norm_quantize(program: Program) -> Program:
-    """quantize(rms_norm(x)) -> rms_norm_quantize(x). Runs after lowering."""
+QUANTIZING = {"rms_norm": "rms_norm_quantize", "linear_gated": "linear_gated_quantize"}
+"""Kernels that have a twin whose result is quantised."""
+
+
+def fuse_quantize(program: Program) -> Program:
+    """quantize(rms_norm(x)) -> rms_norm_quantize(x), and so on. Runs after lowering."""
     uses = program.uses()
     removed: set[int] = set()
     changed: dict[int, Instruction] = {}
@@ -179,12 +183,13 @@ def fuse_norm_quantize(program: Program) -> Program:
         if instruction.kernel != "quantize":
             continue
         producer = _sole_producer(program, uses, instruction.inputs[0], index)
-        if producer is None or program.instructions[producer].kernel != "rms_norm":
+        source = None if producer is None else program.instructions[producer]
+        if producer is None or source is None or source.kernel not in QUANTIZING:
             continue
-        norm = program.instructions[producer]
-        if not any(_is_written(program, o, producer, index) for o in norm.inputs):
+        if not any(_is_written(program, o, producer, index) for o in source.inputs):
             removed.add(producer)
-            changed[index] = replace(norm, kernel="rms_norm_quantize", outputs=instruction.outputs)
+            kernel = QUANTIZING[source.kernel]
+            changed[index] = replace(source, kernel=kernel, outputs=instruction.outputs)
     return _rebuilt(program, removed, changed)
 
 

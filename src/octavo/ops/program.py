@@ -172,6 +172,7 @@ INT_NAMES = {
     "head_rms_norm": ("heads", "dim"),
     "linear": ("segments", "adds"),
     "linear_gated": ("activation",),
+    "linear_gated_quantize": ("activation",),
     "rope": ("heads", "dim"),
     "rope_write_pages": ("heads", "kv_heads", "dim"),
 }

@@ -49,7 +49,7 @@ class Tokenizer:
         return cls(Vocabulary.from_gguf(metadata, source))
 
     def encode(
-        self, text: str, *, add_special_tokens: bool, parse_special: bool = False
+        self, text: str, *, add_special_tokens: bool = True, parse_special: bool = False
     ) -> list[int]:
         """Token ids. `add_special_tokens` adds BOS and EOS where the file says so; there is never
         a second BOS. Without `parse_special` spellings of control tokens are plain text."""

@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "generate": "answer a file of prompts",
         "pull": "fetch a model into the cache",
         "models": "list the models that are known and cached",
+        "bench": "measure this machine, a model, or a server",
         "inspect": "show what a model holds and how it will run",
         "version": "print version, Python and instruction sets",
     }

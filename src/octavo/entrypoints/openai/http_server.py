@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from types import FrameType
@@ -12,6 +13,8 @@ from fastapi import FastAPI
 
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.context import ServerContext
+
+logger = logging.getLogger(__name__)
 
 _FLUSH_SECONDS = 1
 """After the drain every answer has been written; connections get this long to take it."""
@@ -43,6 +46,11 @@ class DrainingServer(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not fo
             self.force_exit = True
 
     async def _exit_drained(self) -> None:
+        logger.info(
+            "stopping: %d open requests may go on for %g seconds; a second signal ends them",
+            len(self._context.open_requests),
+            self._context.options.drain_timeout_seconds,
+        )
         await self._context.open_requests.drain(self._context.options.drain_timeout_seconds)
         self.should_exit = True
 

@@ -29,11 +29,18 @@ def run_server(config: EngineConfig, options: ServerConfig) -> int:
     Raises `ConfigError`, `WeightError`, `TokenizerError` or `FetchError` when it cannot start.
     """
     start_time = time.perf_counter()
+    _start_log()
     names = options.served_model_name or (config.model,)
     options = replace(options, served_model_name=names)
     with _listen(options) as listener:
         config = replace(config, model=str(find_model(config.model)))
         return asyncio.run(_serve(config, options, listener, start_time))
+
+
+def _start_log() -> None:
+    """Ours from INFO on, of libraries only warnings; one line each on standard error."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    logging.getLogger("octavo").setLevel(logging.INFO)
 
 
 def _listen(options: ServerConfig) -> socket.socket:

@@ -1,4 +1,4 @@
-// The Python face of the native core, and the only file that knows Python.
+// The Python face of the native core. No file outside bindings/ knows Python.
 // Its stub, with the documentation, is kernels/_native.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/machine_probe.h"
 #include "formats/activation.h"
 #include "octavo/levels.h"
 #include "runtime/instruction.h"
@@ -47,15 +48,6 @@ nb::ndarray<nb::numpy, T> new_array(std::vector<size_t> shape) {
   T* values = data.get();
   nb::capsule owner(data.release(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
   return nb::ndarray<nb::numpy, T>(values, shape.size(), shape.data(), owner);
-}
-
-Level find_level(const std::string& name) {
-  std::string names;
-  for (const Level& level : available_levels()) {
-    if (name == level.name) return level;
-    names += std::string(names.empty() ? "" : ", ") + level.name;
-  }
-  throw std::invalid_argument("level is \"" + name + "\"; this machine runs " + names);
 }
 
 std::vector<std::string> isa_levels() {
@@ -485,6 +477,7 @@ NB_MODULE(_native, m) {
         nb::arg("count"));
   bind_data(m);
   bind_program(m);
+  bind_machine_probe(m);
 }
 
 }  // namespace octavo

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "octavo/levels.h"
+#include "octavo/machine_probe.h"
 #include "octavo/program.h"
 #include "octavo/row_passes.h"
 
@@ -15,6 +16,7 @@
   X(quantize) \
   X(linear) \
   X(linear_gated) \
+  X(linear_gated_quantize) \
   X(embed) \
   X(add) \
   X(attention) \
@@ -39,5 +41,6 @@ OCTAVO_KERNELS(OCTAVO_DECLARE_KERNEL)
 
 const KernelTable& kernel_table();
 const RowPasses& row_passes();
+const MachineProbe& machine_probe();
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -34,7 +34,8 @@ struct MatrixBlocking {
 
 inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
                                       int64_t tile_bytes, int num_workers) {
-  constexpr int64_t kTileCache = 24 << 10, kPanelCache = 384 << 10;
+  constexpr int64_t kTileCache = 12 << 10;  // a third of the first level: a panel passes by
+  constexpr int64_t kPanelCache = 384 << 10;
   if (num_panels == 1) return {1, streaming_tiles(num_tiles, tile_bytes, num_workers)};
   const int64_t wanted_items = num_workers == 1 ? 1 : 16 * num_workers;
   const int64_t tiles = clamp(kTileCache / tile_bytes, 1, 8);

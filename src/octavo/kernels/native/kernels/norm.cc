@@ -1,6 +1,6 @@
 // Kernels `rms_norm`, `rms_norm_quantize`, `rms_norm_add` and `head_rms_norm`.
 #include "kernels/norm_row.h"
-#include "kernels/quantize_row.h"
+#include "kernels/quantize_group.h"
 #include "kernels/row_block.h"
 #include "kernels/rows.h"
 #include "octavo/program.h"
@@ -38,12 +38,20 @@ void rms_norm_quantize(const KernelCall& call) {
   const Operand& y = call.instruction.outputs[0];
   const float eps = call.instruction.floats[0];
   const int32_t rows = call.rows(), items = num_panels(rows, kRowBlock);
-  float* normed = reinterpret_cast<float*>(call.scratch);
   for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
     const Panel p = panel(static_cast<int32_t>(item), rows, kRowBlock);
-    for (int32_t r = 0; r < p.rows; ++r) {
-      rms_norm_row(call.row<float>(x, p.first_row + r), weight, x.width, eps, normed);
-      quantize_row(normed, x.width, call.row<std::byte>(y, p.first_row), p.rows, r);
+    std::byte* out = call.row<std::byte>(y, p.first_row);
+    float scales[kRowBlock];
+    for (int r = 0; r < p.rows; ++r) {
+      scales[r] = inverse_rms(call.row<float>(x, p.first_row + r), x.width, eps);
+    }
+    for (int64_t column = 0; column < x.width; column += kGroup) {
+      alignas(64) float normed[kRowBlock * kGroup];
+      for (int r = 0; r < p.rows; ++r) {
+        apply_rms_norm(call.row<float>(x, p.first_row + r) + column, weight + column, kGroup,
+                       scales[r], normed + r * kGroup);
+      }
+      quantize_group(normed, kGroup, group_slots(out, column, p.rows));
     }
   }
 }

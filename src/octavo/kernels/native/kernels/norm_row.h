@@ -32,10 +32,16 @@ inline float inverse_rms(const float* x, int64_t width, float eps) {
   return 1.0f / std::sqrt(sum_of_squares(x, width) / static_cast<float>(width) + eps);
 }
 
+// y = x * inverse_rms * weight, on some columns; y may be x.
+OCTAVO_INLINE void apply_rms_norm(const float* x, const float* weight, int64_t count,
+                                  float inverse_rms, float* y) {
+  const F32x16 scale = splat(inverse_rms);
+  apply(count, [scale](F32x16 v, F32x16 w) { return v * scale * w; }, y, x, weight);
+}
+
 // y = x / rms(x) * weight; y may be x.
 inline void rms_norm_row(const float* x, const float* weight, int64_t width, float eps, float* y) {
-  const F32x16 scale = splat(inverse_rms(x, width, eps));
-  apply(width, [scale](F32x16 v, F32x16 w) { return v * scale * w; }, y, x, weight);
+  apply_rms_norm(x, weight, width, inverse_rms(x, width, eps), y);
 }
 
 // y += x / rms(x) * weight.

@@ -170,6 +170,7 @@ constexpr Signature kSignatures[] = {
     {"gather_rows", "f", "", "f", 0, 0, gather},
     {"linear", "x", "mV", "f", 2, 0, linear},
     {"linear_gated", "xmm", "", "f", 1, 0, linear_gated},
+    {"linear_gated_quantize", "xmm", "", "q", 1, 0, linear_gated},
     {"gated_activation", "ff", "", "f", 1, 0, gated},
     {"head_rms_norm", "fv", "", "f", 2, 1, head_norm},
     {"rope", "ff", "", "f", 2, 0, rope},

@@ -1,10 +1,13 @@
 // Which of the compiled instruction-set levels this processor (and its operating system) can run.
 #include "octavo/levels.h"
 
-#define OCTAVO_DECLARE_LEVEL(level)  \
-  namespace octavo::level {          \
-  const KernelTable& kernel_table(); \
-  const RowPasses& row_passes();     \
+#include <stdexcept>
+
+#define OCTAVO_DECLARE_LEVEL(level)    \
+  namespace octavo::level {            \
+  const KernelTable& kernel_table();   \
+  const RowPasses& row_passes();       \
+  const MachineProbe& machine_probe(); \
   }
 OCTAVO_DECLARE_LEVEL(scalar)
 #if defined(OCTAVO_X86)
@@ -34,16 +37,28 @@ bool runs_avx512_vnni() { return runs_avx512() && __builtin_cpu_supports("avx512
 
 }  // namespace
 
+#define OCTAVO_LEVEL_ENTRY(level) \
+  {#level, level::kernel_table, level::row_passes, level::machine_probe}
+
 std::vector<Level> available_levels() {
-  std::vector<Level> levels{{"scalar", scalar::kernel_table, scalar::row_passes}};
+  std::vector<Level> levels{OCTAVO_LEVEL_ENTRY(scalar)};
 #if defined(OCTAVO_X86)
   __builtin_cpu_init();
-  if (runs_avx2()) levels.push_back({"avx2", avx2::kernel_table, avx2::row_passes});
-  if (runs_avx512()) levels.push_back({"avx512", avx512::kernel_table, avx512::row_passes});
-  if (runs_avx512_vnni())
-    levels.push_back({"avx512_vnni", avx512_vnni::kernel_table, avx512_vnni::row_passes});
+  if (runs_avx2()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx2));
+  if (runs_avx512()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512));
+  if (runs_avx512_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_vnni));
 #endif
   return levels;
+}
+#undef OCTAVO_LEVEL_ENTRY
+
+Level find_level(const std::string& name) {
+  std::string names;
+  for (const Level& level : available_levels()) {
+    if (name == level.name) return level;
+    names += std::string(names.empty() ? "" : ", ") + level.name;
+  }
+  throw std::invalid_argument("level is \"" + name + "\"; this machine runs " + names);
 }
 
 KernelFunction find_kernel(const KernelTable& table, std::string_view name) {

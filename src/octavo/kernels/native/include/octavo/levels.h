@@ -2,9 +2,11 @@
 // A kernel source in kernels/ is compiled once per level inside `namespace octavo::OCTAVO_LEVEL`.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "octavo/machine_probe.h"
 #include "octavo/program.h"
 #include "octavo/row_passes.h"
 
@@ -22,10 +24,13 @@ struct Level {
   const char* name;  // "scalar", "avx2", "avx512", "avx512_vnni"
   const KernelTable& (*table)();
   const RowPasses& (*row_passes)();
+  const MachineProbe& (*machine_probe)();
 };
 
 // Levels that this build holds and this processor runs, slowest first.
 std::vector<Level> available_levels();
+// Throws std::invalid_argument, naming the available ones, for another name.
+Level find_level(const std::string& name);
 // Null when there is no kernel of that name.
 KernelFunction find_kernel(const KernelTable& table, std::string_view name);
 

@@ -1,0 +1,92 @@
+// One level's probes of the machine. The int8 one is the dot product of 4-bit codes that the matrix
+// kernels use, so its rate is the ceiling of those.
+#include "octavo/machine_probe.h"
+
+#include <cstring>
+
+#include "kernels/kernels.h"
+#include "simd/dot.h"
+#include "simd/vec.h"
+
+namespace octavo::OCTAVO_LEVEL {
+
+namespace {
+
+constexpr int kBits = 4;
+constexpr int kQuads = kDotQuads<kBits>;
+// Enough chains to hide the latency of an instruction, few enough to stay in registers.
+#if defined(OCTAVO_AVX512)
+constexpr int kChains = 12;
+#else
+constexpr int kChains = 4;
+#endif
+
+// The compiler must take memory for changed, and so can move nothing out of the loop.
+OCTAVO_INLINE void forget_memory() { asm volatile("" : : : "memory"); }
+
+int32_t read(const std::byte* data, int64_t bytes) {
+  constexpr int kWords = static_cast<int>(kProbeReadBytes / 4);
+  // The order of adding is free for unsigned numbers: the compiler keeps one vector per kLanes.
+  uint32_t sums[kWords] = {};
+  for (int64_t at = 0; at < bytes; at += kProbeReadBytes) {
+    uint32_t words[kWords];
+    std::memcpy(words, data + at, kProbeReadBytes);
+    for (int i = 0; i < kWords; ++i) sums[i] += words[i];
+  }
+  uint32_t sum = 0;
+  for (const uint32_t s : sums) sum += s;
+  return static_cast<int32_t>(sum);
+}
+
+int32_t dot_int8(int64_t rounds) {
+  alignas(64) std::byte bytes[64 * kQuads];
+  for (int i = 0; i < 64 * kQuads; ++i) bytes[i] = static_cast<std::byte>(i % 16);
+  forget_memory();
+  U8x64 codes[kQuads];
+  Quads<kQuads> quads;
+  for (int i = 0; i < kQuads; ++i) {
+    codes[i] = load_line(bytes + 64 * i);
+    quads.at[i] = bytes + 4 * i;
+  }
+  I32x16 sums[kChains] = {};
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int i = 0; i < kChains; ++i) {
+      forget_memory();  // or products would be computed once for all chains
+      sums[i] = dot<kBits>(sums[i], codes, quads);
+    }
+  }
+  int32_t words[kChains * kLanes];
+  std::memcpy(words, sums, sizeof(sums));
+  uint32_t sum = 0;
+  for (const int32_t word : words) sum += static_cast<uint32_t>(word);
+  return static_cast<int32_t>(sum);
+}
+
+float multiply_add_f32(int64_t rounds) {
+  // Chains that begin alike would be computed once.
+  float starts[kChains];
+  for (int i = 0; i < kChains; ++i) starts[i] = static_cast<float>(i);
+  keep_in_memory(starts);
+  const F32x16 x = splat(0.5F), y = splat(1.0F);
+  F32x16 sums[kChains];
+  for (int i = 0; i < kChains; ++i) sums[i] = splat(starts[i]);
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (int i = 0; i < kChains; ++i) sums[i] = fma(sums[i], x, y);
+  }
+  float words[kChains * kLanes];
+  std::memcpy(words, sums, sizeof(sums));
+  float sum = 0;
+  for (const float word : words) sum += word;
+  return sum;
+}
+
+}  // namespace
+
+const MachineProbe& machine_probe() {
+  static constexpr MachineProbe kProbe{read, dot_int8, multiply_add_f32,
+                                       int64_t{2} * kChains * kQuads * 4 * kLanes,
+                                       int64_t{2} * kChains * kLanes};
+  return kProbe;
+}
+
+}  // namespace octavo::OCTAVO_LEVEL

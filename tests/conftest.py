@@ -10,9 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from octavo.config.environment import test_models_folder
 from octavo.hub.find import find_model
+
+# No test is about time: a busy machine must not fail one.
+settings.register_profile("octavo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("octavo")
 
 CATALOGUE_FIXTURES = {"smollm2_path": "smollm2", "gemma3_path": "gemma3-270m"}
 LARGE_FIXTURES = {

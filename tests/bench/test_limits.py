@@ -17,6 +17,7 @@ def test_the_slower_of_memory_and_arithmetic_sets_the_limit() -> None:
     )
     assert cost.least_seconds(RATES, 1, 1) == pytest.approx(1e8 / 5e10)
     assert cost.least_seconds(RATES, 100, 1) == pytest.approx(2e10 / 1e12)
+    assert cost.least_seconds(RATES, 100, 1, num_steps=50) == pytest.approx(50 * 1e8 / 5e10)
 
 
 def test_logit_rows_cost_what_the_last_matrix_does() -> None:

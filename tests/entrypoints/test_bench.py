@@ -172,6 +172,7 @@ def test_compare_tells_and_may_fail(capsys: pytest.CaptureFixture[str], tmp_path
     assert "worse" in capsys.readouterr().out
     assert bench("compare", fast, slow, "--fail-if-worse") == 1
     assert bench("compare", slow, fast, "--fail-if-worse") == 0
+    assert bench("compare", fast, slow, "--fail-if-worse", "--least-noise", 60) == 0
     assert bench("compare", fast, fast, "--fail-if-worse") == 0
     assert "no difference" in capsys.readouterr().out
 

@@ -11,8 +11,9 @@ from octavo.bench.statistics import median_noise
 
 Verdict = Literal["better", "worse", "no difference"]
 
-LEAST_NOISE = 0.01
-"""Relative: differences below are none, however steady the runs were. Processors drift so much."""
+LEAST_NOISE = 0.03
+"""Relative: smaller differences are none, however steady the samples of a report are. They share a
+process, with its place in memory and its minute; the same build measured twice differs so much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +32,25 @@ class Difference:
         return self.second / self.first if self.first else math.inf
 
 
-def compare_metrics(first: Metric, second: Metric) -> Difference:
+def compare_metrics(first: Metric, second: Metric, least_noise: float = LEAST_NOISE) -> Difference:
     """From `first` to `second`, by medians; both are of one name, unit and direction."""
     a, b = first.summary.median, second.summary.median
     absolute = math.hypot(median_noise(first.samples), median_noise(second.samples))
     scale = max(abs(a), abs(b))
-    noise = max(LEAST_NOISE, absolute / scale) if scale else math.inf
+    noise = max(least_noise, absolute / scale) if scale else math.inf
     verdict: Verdict = "no difference"
     if scale and abs(b - a) / scale > noise:
         verdict = "better" if (b > a) == (first.better == "higher") else "worse"
     return Difference(first.name, first.unit, a, b, noise, verdict)
 
 
-def compare_reports(first: Report, second: Report) -> list[Difference]:
+def compare_reports(
+    first: Report, second: Report, least_noise: float = LEAST_NOISE
+) -> list[Difference]:
     """Of the metrics that both have, in the order of the first."""
     others = {(metric.name, metric.unit): metric for metric in second.metrics}
     return [
-        compare_metrics(metric, others[metric.name, metric.unit])
+        compare_metrics(metric, others[metric.name, metric.unit], least_noise)
         for metric in first.metrics
         if (metric.name, metric.unit) in others
     ]

@@ -33,9 +33,12 @@ class StepCost:
             num_tokens * self.operations_per_token + num_logit_rows * self.operations_per_logit_row
         )
 
-    def least_seconds(self, rates: MachineRates, num_tokens: int, num_logit_rows: int) -> float:
-        """No step of so many rows can be faster: memory and arithmetic at best overlap wholly."""
-        reading = self.weight_bytes / rates.bytes_per_second
+    def least_seconds(
+        self, rates: MachineRates, num_tokens: int, num_logit_rows: int, num_steps: int = 1
+    ) -> float:
+        """No `num_steps` steps of so many rows together can be faster: each reads the weights
+        again, and memory and arithmetic at best overlap wholly."""
+        reading = num_steps * self.weight_bytes / rates.bytes_per_second
         operations = self.operations(num_tokens, num_logit_rows)
         return max(reading, operations / rates.int8_operations_per_second)
 

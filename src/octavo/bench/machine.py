@@ -32,10 +32,13 @@ class MachineRates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_machine(threads: int, isa_level: str, effort: Effort = "thorough") -> MachineRates:
-    """Takes about half a second when quick, three when thorough. The best passes count."""
+    """Takes about a second when quick, ten when thorough. The best passes count.
+
+    Many short passes, because whatever else runs on the machine takes from the memory's rate.
+    """
     pool = ThreadPool(threads)
-    passes = 3 if effort == "quick" else 15
-    seconds = 0.02 if effort == "quick" else 0.1
+    passes = 15 if effort == "quick" else 100
+    seconds = 0.01 if effort == "quick" else 0.03
     int8, f32 = measure_arithmetic_rates(pool, isa_level, seconds, passes)
     return MachineRates(
         threads=threads,

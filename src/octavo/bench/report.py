@@ -5,7 +5,6 @@ The JSON form is `report_to_json`'s; a report reads back equal. Knows no benchma
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -59,13 +58,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def now() -> str:
     """For `Report.created`."""
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def metric_or_none(
-    name: str, unit: str, samples: Sequence[float], better: Better = "lower"
-) -> Metric | None:
-    """None without samples."""
-    return Metric(name=name, unit=unit, better=better, samples=list(samples)) if samples else None
 
 
 def report_to_json(report: Report) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from octavo.bench.compare import Difference, compare_reports, machine_differences
+from octavo.bench.compare import LEAST_NOISE, Difference, compare_reports, machine_differences
 from octavo.bench.report import Report, report_from_json
 from octavo.entrypoints.cli.bench_output import make_console, number
 from octavo.errors import ConfigError
@@ -20,12 +20,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-if-worse", action="store_true", help="exit code 1 if a metric got worse"
     )
+    parser.add_argument(
+        "--least-noise",
+        type=float,
+        default=100 * LEAST_NOISE,
+        metavar="PERCENT",
+        help="smaller differences count as none (default: %(default)g)",
+    )
     parser.set_defaults(execute=execute)
 
 
 def execute(namespace: argparse.Namespace) -> int:
+    if not 0 <= namespace.least_noise <= 100:
+        raise ConfigError(f"--least-noise is {namespace.least_noise}; 0 to 100 percent is allowed")
     first, second = read(namespace.first), read(namespace.second)
-    differences = compare_reports(first, second)
+    differences = compare_reports(first, second, namespace.least_noise / 100)
     if not differences:
         raise ConfigError(
             f"{namespace.first} ({first.kind}) and {namespace.second} ({second.kind})"
@@ -44,13 +53,13 @@ def read(path: Path) -> Report:
 
 
 def table_of(differences: list[Difference]) -> Table:
-    table = Table("what", box=None, header_style="bold")
+    table = Table(box=None, header_style="bold")
+    table.add_column("what", no_wrap=True)
     for name in ("A", "B", "B / A", "noise"):
-        table.add_column(name, justify="right")
-    table.add_column("unit")
-    table.add_column("verdict")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
     for one in differences:
         noise = "one run" if math.isinf(one.noise) else f"{one.noise:.1%}"
         values = (number(one.first), number(one.second), f"{one.ratio:.3f}")
-        table.add_row(one.name, *values, noise, one.unit, one.verdict)
+        table.add_row(one.name, *values, noise, one.verdict)
     return table

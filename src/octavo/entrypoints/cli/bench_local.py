@@ -8,7 +8,7 @@ from pathlib import Path
 
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.latency import Case, CaseTimes, LatencyBench, Limits, plan_cases
-from octavo.bench.lengths import FORMS, parse_lengths
+from octavo.bench.lengths import FORMS, Lengths, parse_lengths
 from octavo.bench.limits import StepCost, step_cost
 from octavo.bench.machine import MachineRates
 from octavo.bench.report import Metric, Report, Setting, now
@@ -39,9 +39,9 @@ def configure_latency(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-prompt-tokens",
         type=positive,
-        default=16384,
+        default=4096,
         metavar="TOKENS",
-        help="leave out batches with more prompt tokens together (default: 16384)",
+        help="leave out batches with more prompt tokens together (default: 4096)",
     )
     parser.add_argument(
         "--machine",
@@ -141,11 +141,7 @@ def case_metrics(
     case = times.case
     num_tokens = case.batch * case.context
     num_steps = -(-num_tokens // max_step_tokens)
-    # Each step of a prompt reads the weights again.
-    least_prefill = max(
-        num_steps * cost.weight_bytes / rates.bytes_per_second,
-        cost.least_seconds(rates, num_tokens, case.batch),
-    )
+    least_prefill = cost.least_seconds(rates, num_tokens, case.batch, num_steps)
     least_decode = cost.least_seconds(rates, case.batch, case.batch)
     return [
         rate_metric("prefill", case, num_tokens, times.prefill_seconds, least_prefill),
@@ -197,39 +193,48 @@ def configure_throughput(parser: argparse.ArgumentParser) -> None:
 
 def run_throughputs(namespace: argparse.Namespace) -> int:
     check_files(namespace)
-    inputs = parse_lengths(namespace.input_len, "--input-len")
-    outputs = parse_lengths(namespace.output_len, "--output-len")
-    local = load(engine_config(read_options(namespace, EngineConfig)[EngineConfig]))
+    parse_all_lengths(namespace)
+    engine = load(engine_config(read_options(namespace, EngineConfig)[EngineConfig]))
     try:
-        resolved = local.front.resolved.config
-        assert resolved.threads is not None
-        runs = []
-        for repeat in range(namespace.repeats):
-            # Other seeds make other prompts, which the prefix cache does not know.
-            seed = resolved.seed + repeat
-            vocab_size = local.front.model.vocab_size
-            requests = make_requests(namespace.num_prompts, inputs, outputs, vocab_size, seed)
-            with counting_bar("Prompts") as report:
-                engine = make_engine(local.front, local.runner)
-                runs.append(run_throughput(engine, requests, report))
+        runs = measure_runs(engine, namespace)
     finally:
-        local.close()
-    settings: dict[str, Setting] = {
-        **engine_settings(local.front),
-        "num_prompts": namespace.num_prompts,
-        "input_len": namespace.input_len,
-        "output_len": namespace.output_len,
-    }
-    report_ = Report(
+        engine.close()
+    resolved = engine.front.resolved.config
+    assert resolved.threads is not None
+    asked = ("num_prompts", "input_len", "output_len")
+    report = Report(
         kind="throughput",
         created=now(),
         machine=fingerprint(resolved.threads, resolved.isa),
-        model=local.front.path.name,
-        settings=settings,
+        model=engine.front.path.name,
+        settings={
+            **engine_settings(engine.front),
+            **{name: getattr(namespace, name) for name in asked},
+        },
         metrics=throughput_metrics(runs),
     )
-    deliver(report_, namespace)
+    deliver(report, namespace)
     return 0
+
+
+def parse_all_lengths(namespace: argparse.Namespace) -> tuple[Lengths, Lengths]:
+    """Of prompts and answers."""
+    inputs = parse_lengths(namespace.input_len, "--input-len")
+    return inputs, parse_lengths(namespace.output_len, "--output-len")
+
+
+def measure_runs(local: LocalEngine, namespace: argparse.Namespace) -> list[Run]:
+    """Each with an engine and prompts of its own, so that no prefix cache knows them."""
+    inputs, outputs = parse_all_lengths(namespace)
+    vocab_size = local.front.model.vocab_size
+    runs = []
+    for repeat in range(namespace.repeats):
+        seed = local.front.resolved.config.seed + repeat
+        requests = make_requests(namespace.num_prompts, inputs, outputs, vocab_size, seed)
+        with counting_bar("Prompts") as report:
+            engine = make_engine(local.front, local.runner)
+            runs.append(run_throughput(engine, requests, report))
+    return runs
 
 
 def throughput_metrics(runs: Sequence[Run]) -> list[Metric]:

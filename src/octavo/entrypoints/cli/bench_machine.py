@@ -24,7 +24,7 @@ def configure_machine(parser: argparse.ArgumentParser) -> None:
     cores = this_machine().num_cores
     parser.add_argument("--threads", type=positive, default=cores, metavar="N")
     parser.add_argument("--isa", choices=isa_levels(), default=isa_levels()[0])
-    parser.add_argument("--quick", action="store_true", help="half a second instead of several")
+    parser.add_argument("--quick", action="store_true", help="about a second instead of ten")
     add_output(parser)
     parser.set_defaults(execute=run_machine)
 

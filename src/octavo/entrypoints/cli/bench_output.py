@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from octavo.bench.machine import MachineRates
 from octavo.bench.report import Metric, Report, report_to_json
 from octavo.entrypoints.progress import note
 from octavo.errors import ConfigError
+
+FILE_COLUMNS = 200
 
 UNITS = {
     "tokens/s": (1.0, "tokens/s"),
@@ -126,4 +129,6 @@ def number(value: float) -> str:
 
 
 def make_console() -> Console:
-    return Console(soft_wrap=True, highlight=False, markup=False)
+    """As wide as the terminal; a file takes lines of any length."""
+    width = None if sys.stdout.isatty() else FILE_COLUMNS
+    return Console(soft_wrap=True, highlight=False, markup=False, width=width)

@@ -60,9 +60,10 @@ inline void for_panel_tiles(const KernelCall& call, int64_t row_bytes, int64_t n
   const int64_t items = tile_items * divide_up(panels, block.panels);
   for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
     const int64_t first_panel = item / tile_items * block.panels;
-    const int64_t first_tile = item % tile_items * block.tiles;
+    const int64_t i = item % tile_items;  // items of nearly equal size
+    const int64_t first_tile = i * num_tiles / tile_items;
     const int64_t last_panel = clamp(first_panel + block.panels, 0, panels);
-    const int64_t last_tile = clamp(first_tile + block.tiles, 0, num_tiles);
+    const int64_t last_tile = (i + 1) * num_tiles / tile_items;
     for (int64_t p = first_panel; p < last_panel; ++p) {
       const Panel rows_of_panel = panel(static_cast<int32_t>(p), rows, kRowBlock);
       for (int64_t tile = first_tile; tile < last_tile; ++tile) body(rows_of_panel, tile);

@@ -19,4 +19,8 @@ SUBJECTS = {
 def configure(parser: argparse.ArgumentParser) -> None:
     subjects = parser.add_subparsers(metavar="SUBJECT", required=True)
     for name, (add_flags, summary) in SUBJECTS.items():
-        add_flags(subjects.add_parser(name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}."))
+        add_flags(
+            subjects.add_parser(
+                name, help=summary, description=f"{summary[:1].upper()}{summary[1:]}."
+            )
+        )

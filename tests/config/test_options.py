@@ -140,6 +140,14 @@ def test_a_value_of_a_kindred_type_is_taken(name: str, value: object, read: obje
     assert read_value(OPTIONS[name], value, origin=name) == read
 
 
+def test_a_refused_secret_is_not_repeated() -> None:
+    item = next(item for item in options_of(ServerConfig) if item.name == "api_key")
+    with pytest.raises(ConfigError) as refused:
+        read_value(item, ("s3cret", ""), origin=item.flag)
+    assert "--api-key" in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+
+
 def test_an_unknown_keyword_is_refused_with_near_ones() -> None:
     with pytest.raises(ConfigError, match="'max_num_seq' is not an option; did you mean max_num_s"):
         from_keywords(EngineConfig, {"max_num_seq": 3})

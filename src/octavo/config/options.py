@@ -33,12 +33,13 @@ def option(
     metavar: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
+    is_secret: bool = False,
 ) -> Any:
     """A dataclass field that is a flag, a YAML key, an OCTAVO_ variable and a keyword.
 
     Its annotation says what it takes: int, float, bool, str, `tuple[str, ...]`, or one of them or
     None. `metavar="BYTES"` makes an int a size, which may be written "512M". The bounds include
-    themselves.
+    themselves. A secret is never repeated in an error.
     """
     facts = {
         "help": help_text,
@@ -46,6 +47,7 @@ def option(
         "metavar": metavar,
         "minimum": minimum,
         "maximum": maximum,
+        "is_secret": is_secret,
     }
     return field(default=default, metadata=facts)
 
@@ -63,6 +65,7 @@ class Option:
     metavar: str
     minimum: float | None
     maximum: float | None
+    is_secret: bool
 
     @property
     def key(self) -> str:
@@ -104,6 +107,7 @@ def options_of(config: type) -> tuple[Option, ...]:
             metavar=item.metadata.get("metavar", ""),
             minimum=item.metadata.get("minimum"),
             maximum=item.metadata.get("maximum"),
+            is_secret=bool(item.metadata.get("is_secret")),
         )
         for item in fields(config)
     )
@@ -175,7 +179,8 @@ def unknown_option(name: str, known: Iterable[str], *, origin: str = "") -> Conf
 
 
 def refusal(item: Option, value: object, origin: str) -> ConfigError:
-    return ConfigError(f"{origin} is {value!r}; {item.allowed} is allowed")
+    given = "not shown, for it is a secret" if item.is_secret else repr(value)
+    return ConfigError(f"{origin} is {given}; {item.allowed} is allowed")
 
 
 def _in_bounds(item: Option, value: object) -> bool:

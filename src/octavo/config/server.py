@@ -17,7 +17,9 @@ class ServerConfig:
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8000, "TCP port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     api_key: tuple[str, ...] = option(
-        (), "Key that clients must send as 'Authorization: Bearer KEY'. May be given several times."
+        (),
+        "Key that clients must send as 'Authorization: Bearer KEY'. May be given several times.",
+        is_secret=True,
     )
     served_model_name: tuple[str, ...] = option(
         (), "Name of the model on the wire; further ones are aliases. Default: as MODEL was given."

@@ -179,7 +179,6 @@ def test_the_engine_refuses_what_it_cannot_honour(name: str, value: object) -> N
     [
         ("port", 65536),
         ("port", -1),
-        ("api_key", ("",)),
         ("max_num_queued_reqs", -1),
         ("max_body_bytes", 0),
         ("max_header_bytes", 10),

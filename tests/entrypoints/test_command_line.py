@@ -144,7 +144,11 @@ def test_run_continues_text_with_a_base_model(
         (["run", "m", "hi", "--config", "absent.yaml"], 2, "absent.yaml"),
         (["serve"], 2, "no MODEL is given"),
         (["serve", "m", "--port", "70000"], 2, "--port is '70000'; an integer from 0 up to 65535"),
-        (["serve", "m", "--api-key="], 2, "--api-key is ('',)"),
+        (
+            ["serve", "m", "--api-key="],
+            2,
+            "--api-key is not shown, for it is a secret; a list of texts",
+        ),
         (["generate", "m", "-i", "absent.jsonl", "-o", "out"], 1, ": absent.jsonl: No such file"),
     ],
 )

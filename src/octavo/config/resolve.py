@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from octavo.config.engine import EngineConfig
 from octavo.config.machine import Machine
 from octavo.core.model_config import ModelConfig
+from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 
 DEFAULT_MAX_MODEL_LEN = 8192
@@ -105,13 +106,13 @@ def _max_model_len(
     else:
         length, reason = DEFAULT_MAX_MODEL_LEN, f"the default limit; the model's own is {own}"
     limit_bytes = config.kv_cache_memory or affordable_bytes
-    fitting = limit_bytes // (16 * token_bytes) * 16
+    fitting = limit_bytes // (PAGE_TOKENS * token_bytes) * PAGE_TOKENS
     if fitting >= length:
         return length, reason
     if fitting == 0:
         raise ConfigError(
-            f"{limit_bytes} bytes of key/value memory hold no page of 16 tokens"
-            f" ({16 * token_bytes} bytes); raise --kv-cache-memory"
+            f"{limit_bytes} bytes of key/value memory hold no page of {PAGE_TOKENS} tokens"
+            f" ({PAGE_TOKENS * token_bytes} bytes); raise --kv-cache-memory"
         )
     return fitting, f"what {limit_bytes >> 20} MiB of key/value memory hold"
 
@@ -140,4 +141,4 @@ def _kv_cache_memory(
 
 def _page_multiple(num_tokens: int, token_bytes: int) -> int:
     """Bytes of the whole pages that `num_tokens` tokens take."""
-    return -(-num_tokens // 16) * 16 * token_bytes
+    return -(-num_tokens // PAGE_TOKENS) * PAGE_TOKENS * token_bytes

@@ -71,6 +71,19 @@ def attention_spec(config: ModelConfig, index: int) -> AttentionSpec:
     )
 
 
+def block_attention(config: ModelConfig, index: int) -> AttentionWeights:
+    """The projections that every architecture has; biases and norms are for `replace` to add."""
+    layer, width = config.layers[index], config.hidden_size
+    query_width = config.num_heads * layer.head_dim
+    key_width = layer.num_kv_heads * layer.head_dim
+    return AttentionWeights(
+        query=Weight(block_weight(index, "attn_q"), (query_width, width)),
+        key=Weight(block_weight(index, "attn_k"), (key_width, width)),
+        value=Weight(block_weight(index, "attn_v"), (key_width, width)),
+        output=Weight(block_weight(index, "attn_output"), (width, query_width)),
+    )
+
+
 def block_mlp(config: ModelConfig, index: int) -> MlpWeights:
     wide = (config.intermediate_size, config.hidden_size)
     return MlpWeights(

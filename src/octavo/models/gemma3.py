@@ -13,7 +13,7 @@ import numpy as np
 from octavo.core.model_config import LayerConfig, ModelConfig, RopeConfig
 from octavo.layers.attention import AttentionWeights
 from octavo.layers.decoder import Decoder
-from octavo.layers.decoder_layer import DecoderLayer, block_mlp, block_norm
+from octavo.layers.decoder_layer import DecoderLayer, block_attention, block_mlp, block_norm
 from octavo.models.facts import MAX_CONTEXT_TOKENS, DecoderFacts, Keys, read_decoder_facts
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.names import block_weight
@@ -81,14 +81,9 @@ def _layer(config: ModelConfig, index: int) -> DecoderLayer:
 
 
 def _attention(config: ModelConfig, index: int) -> AttentionWeights:
-    layer, width = config.layers[index], config.hidden_size
-    query_width = config.num_heads * layer.head_dim
-    key_width = layer.num_kv_heads * layer.head_dim
-    return AttentionWeights(
-        query=Weight(block_weight(index, "attn_q"), (query_width, width)),
-        key=Weight(block_weight(index, "attn_k"), (key_width, width)),
-        value=Weight(block_weight(index, "attn_v"), (key_width, width)),
-        output=Weight(block_weight(index, "attn_output"), (width, query_width)),
-        query_norm=Weight(block_weight(index, "attn_q_norm"), (layer.head_dim,)),
-        key_norm=Weight(block_weight(index, "attn_k_norm"), (layer.head_dim,)),
+    width = config.layers[index].head_dim
+    return replace(
+        block_attention(config, index),
+        query_norm=Weight(block_weight(index, "attn_q_norm"), (width,)),
+        key_norm=Weight(block_weight(index, "attn_k_norm"), (width,)),
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from octavo.core.model_config import ModelConfig
 from octavo.layers.attention import AttentionWeights
 from octavo.layers.decoder import Decoder
-from octavo.layers.decoder_layer import DecoderLayer, block_mlp, block_norm
+from octavo.layers.decoder_layer import DecoderLayer, block_attention, block_mlp, block_norm
 from octavo.models.facts import Keys, read_decoder_facts
 from octavo.weights.gguf import GGUFFile
-from octavo.weights.names import block_bias, block_weight
+from octavo.weights.names import block_bias
 from octavo.weights.weight import Weight
 
 
@@ -31,15 +33,10 @@ def _layer(config: ModelConfig, index: int) -> DecoderLayer:
 
 
 def _attention(config: ModelConfig, index: int) -> AttentionWeights:
-    layer, width = config.layers[index], config.hidden_size
-    query_width = config.num_heads * layer.head_dim
-    key_width = layer.num_kv_heads * layer.head_dim
-    return AttentionWeights(
-        query=Weight(block_weight(index, "attn_q"), (query_width, width)),
-        key=Weight(block_weight(index, "attn_k"), (key_width, width)),
-        value=Weight(block_weight(index, "attn_v"), (key_width, width)),
-        output=Weight(block_weight(index, "attn_output"), (width, query_width)),
-        query_bias=Weight(block_bias(index, "attn_q"), (query_width,)),
-        key_bias=Weight(block_bias(index, "attn_k"), (key_width,)),
-        value_bias=Weight(block_bias(index, "attn_v"), (key_width,)),
+    projections = block_attention(config, index)
+    return replace(
+        projections,
+        query_bias=Weight(block_bias(index, "attn_q"), projections.query.shape[:1]),
+        key_bias=Weight(block_bias(index, "attn_k"), projections.key.shape[:1]),
+        value_bias=Weight(block_bias(index, "attn_v"), projections.value.shape[:1]),
     )

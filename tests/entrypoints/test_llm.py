@@ -107,9 +107,13 @@ def test_a_cache_salt_shares_no_pages(llm: LLM) -> None:
 
 def test_without_params_the_default_ones_are_used(llm: LLM) -> None:
     (result,) = llm.generate(PROMPTS[0], use_tqdm=False)
-    length = llm.get_default_sampling_params().max_tokens
-    assert len(result.outputs[0].token_ids) == length
-    assert result.outputs[0].finished()
+    (answer,) = result.outputs
+    max_tokens = llm.get_default_sampling_params().max_tokens
+    assert answer.finished()
+    if answer.finish_reason == "length":
+        assert len(answer.token_ids) == max_tokens
+    else:  # drawn at temperature 1, without a seed: it may also end by itself
+        assert answer.finish_reason == "stop" and len(answer.token_ids) <= max_tokens
 
 
 def test_each_prompt_may_have_its_own_params(llm: LLM) -> None:

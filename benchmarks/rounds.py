@@ -80,6 +80,7 @@ def save(report: Report, arguments: argparse.Namespace) -> None:
 
 
 def conclude(report: Report, arguments: argparse.Namespace) -> None:
+    """What the rounds so far have found, even if the run was cut short."""
     show(report)
     if arguments.targets:
         print(*lines(verdicts(report)), sep="\n")

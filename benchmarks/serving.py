@@ -27,7 +27,7 @@ from benchmarks.peers.server import HttpContender, ServingContender
 from benchmarks.peers.vllm_cpu import vllm_server
 from benchmarks.rounds import Round, add_rounds, conclude, rates, ratios, rounds, save
 from octavo.bench.fingerprint import fingerprint
-from octavo.bench.lengths import FORMS, Fixed, parse_lengths
+from octavo.bench.lengths import Fixed
 from octavo.bench.report import Report, now
 from octavo.bench.workload import LoadRequest, Workload
 from octavo.config.machine import this_machine
@@ -50,9 +50,10 @@ class Case:
 def main() -> None:
     arguments = parse_arguments()
     path = find_model(arguments.model)
-    found: list[Round] = []
     with ExitStack() as stack:
         contenders = start(path, arguments, stack)
+        found: list[Round] = []
+        stack.callback(lambda: conclude(report_of(path, arguments, contenders, found), arguments))
         for number in rounds(arguments):
             found.append({})
             for case in cases(number, arguments):
@@ -60,17 +61,15 @@ def main() -> None:
                     if number < arguments.most_rounds.get(contender.name, number + 1):
                         rate = contender.serve(case.requests, case.clients)
                         found[-1][contender.name, case.what] = rate
-                report = report_of(path, arguments, contenders, found)
-                save(report, arguments)
-    conclude(report, arguments)
+                save(report_of(path, arguments, contenders, found), arguments)
 
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default="smollm2")
     parser.add_argument("--clients", type=int, nargs="*", default=[1, 8, 32])
-    parser.add_argument("--requests-per-client", type=int, default=2)
-    parser.add_argument("--input-len", default="203", help=FORMS)
+    parser.add_argument("--requests-per-client", type=int, default=1)
+    parser.add_argument("--input-len", type=int, default=203, metavar="TOKENS")
     parser.add_argument("--output-len", type=int, default=128, metavar="TOKENS")
     parser.add_argument("--prefix-len", type=int, default=0, metavar="TOKENS")
     parser.add_argument("--prefix-clients", type=int, default=8)
@@ -99,9 +98,7 @@ def start(path: Path, arguments: argparse.Namespace, stack: ExitStack) -> list[S
     """octavo first. All are closed when `stack` is."""
     models = dict(text.split("=", 1) for text in arguments.peer_model)
     threads = arguments.threads
-    slots = max([*arguments.clients, arguments.prefix_clients])
-    # Twice the words: not each of them is one token in every vocabulary.
-    slot_tokens = 2 * (arguments.prefix_len + 203) + arguments.output_len
+    slots, context = room(arguments)
 
     def model(peer: str) -> Path:
         return Path(models.get(peer, path))
@@ -122,7 +119,7 @@ def start(path: Path, arguments: argparse.Namespace, stack: ExitStack) -> list[S
                     model("llama.cpp"),
                     threads,
                     slots=slots,
-                    slot_tokens=slot_tokens,
+                    context=context,
                 ),
             ),
         ),
@@ -146,6 +143,14 @@ def start(path: Path, arguments: argparse.Namespace, stack: ExitStack) -> list[S
     return contenders
 
 
+def room(arguments: argparse.Namespace) -> tuple[int, int]:
+    """Requests at once, and tokens of one of them, at most."""
+    slots = max([*arguments.clients, arguments.prefix_clients if arguments.prefix_len else 1])
+    words = arguments.input_len + arguments.prefix_len
+    # Some words are two tokens in some vocabularies.
+    return slots, words + words // 8 + arguments.output_len
+
+
 def octavo_contender(path: Path, threads: int, flags: Sequence[str]) -> HttpContender:
     """Not stopped between turns: it would take its engine's silence for a fault."""
     return HttpContender(
@@ -157,14 +162,10 @@ def octavo_contender(path: Path, threads: int, flags: Sequence[str]) -> HttpCont
 
 def cases(number: int, arguments: argparse.Namespace) -> Iterator[Case]:
     """Of one round; its number makes the prompts new."""
-    lengths = parse_lengths(arguments.input_len, "--input-len")
-    answers = Fixed(arguments.output_len)
+    lengths, answers = Fixed(arguments.input_len), Fixed(arguments.output_len)
     for clients in arguments.clients:
-        num_requests = max(LEAST_REQUESTS, clients * arguments.requests_per_client)
-        if clients >= 32:
-            num_requests = clients
         workload = Workload(
-            num_prompts=num_requests,
+            num_prompts=max(LEAST_REQUESTS, clients * arguments.requests_per_client),
             input_lengths=lengths,
             output_lengths=answers,
             seed=1000 * number + clients,

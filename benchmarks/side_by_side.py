@@ -52,13 +52,16 @@ def main() -> None:
         cost = step_cost(file, str(octavo_options(arguments).get("dtype", "auto")))
     machine = measure_machine(arguments.threads, isa_of(arguments), "quick")
     found: list[Round] = []
+
+    def report() -> Report:
+        return report_of(path, arguments, found, cost, machine)
+
     with ExitStack() as stack:
         contenders = start(path, plan, arguments, stack)
+        stack.callback(lambda: conclude(report(), arguments))
         for _ in rounds(arguments):
             found.append(take_turns(contenders, plan))
-            report = report_of(path, arguments, found, cost, machine)
-            save(report, arguments)
-    conclude(report, arguments)
+            save(report(), arguments)
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -65,7 +65,7 @@ class LlamaCpp:
 
 
 def llama_server(
-    bench: Path, model: Path, threads: int, port: int, *, slots: int, slot_tokens: int
+    bench: Path, model: Path, threads: int, port: int, *, slots: int, context: int
 ) -> tuple[list[str], Mapping[str, str]]:
     """Command and environment of a server with room for `slots` requests at once."""
     options = {
@@ -74,10 +74,8 @@ def llama_server(
         "--host": "127.0.0.1",
         "--port": port,
         "-np": slots,
-        "-c": slots * slot_tokens,
-        "--kv-unified": None,
+        "-c": slots * context,
     }
-    command = [str(bench.with_name(SERVER))]
-    for flag, value in options.items():
-        command += [flag] if value is None else [flag, str(value)]
-    return command, {}
+    pairs = (part for option in options.items() for part in option)
+    # Slots of their own: with --kv-unified each one's attention passes over all.
+    return [str(bench.with_name(SERVER)), *map(str, pairs), "--no-kv-unified"], {}

@@ -31,31 +31,32 @@ class Worker:
         self._process = PeerProcess(name, command, environment, has_pipes=True)
         self.name = name
         try:
-            self.load_seconds = self._number("load", **load)
+            self.load_seconds = self.number("load", **load)
         except BaseException:
             self.close()
             raise
 
     def measure(self, plan: Plan) -> Rates:
         """Tokens per second, as `Plan` says."""
-        seconds = self._number("prefill", num_tokens=plan.prompt_tokens)
+        seconds = self.number("prefill", num_tokens=plan.prompt_tokens)
         rates = {"prefill": plan.prompt_tokens / seconds}
-        seconds = self._number("decode", context=1, batch=1, steps=plan.answer_tokens)
+        seconds = self.number("decode", context=1, batch=1, steps=plan.answer_tokens)
         rates["decode"] = plan.answer_tokens / seconds
         for batch in plan.batch_sizes:
-            seconds = self._number("decode", context=plan.context, batch=batch, steps=plan.steps)
+            seconds = self.number("decode", context=plan.context, batch=batch, steps=plan.steps)
             rates[f"decode batch {batch}"] = batch * plan.steps / seconds
         return rates
 
     def serve(self, prompts: Sequence[str], max_tokens: int, clients: int) -> float:
         """Output tokens per second over all prompts, `clients` of them open at any time."""
-        seconds = self._number("serve", prompts=prompts, max_tokens=max_tokens, clients=clients)
+        seconds = self.number("serve", prompts=prompts, max_tokens=max_tokens, clients=clients)
         return len(prompts) * max_tokens / seconds
 
     def close(self) -> None:
         self._process.close()
 
-    def _number(self, do: str, **arguments: object) -> float:
+    def number(self, do: str, **arguments: object) -> float:
+        """The answer to a request, in the worker's turn. Raises PeerError with its complaint."""
         with self._process.turn():
             return float(str(self._ask({"do": do, **arguments})))
 

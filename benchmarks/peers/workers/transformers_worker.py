@@ -1,8 +1,12 @@
-"""transformers' worker: forward calls with a growing cache, without the cost of `generate`."""
+"""transformers' worker: forward calls with a growing cache, without the cost of `generate`.
+
+A model is a folder, or a GGUF file, whose weights transformers dequantises.
+"""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import torch
 from json_lines import answer_requests, random_ids
@@ -13,7 +17,11 @@ class TransformersWorker:
     def load(self, model: str, threads: int, dtype: str) -> float:
         torch.set_num_threads(threads)
         start = time.perf_counter()
-        self._model = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
+        path = Path(model)
+        options = {} if path.is_dir() else {"gguf_file": path.name}
+        self._model = AutoModelForCausalLM.from_pretrained(
+            path if path.is_dir() else path.parent, dtype=getattr(torch, dtype), **options
+        )
         self._model.eval()
         seconds = time.perf_counter() - start
         self.prefill(512)
@@ -36,6 +44,17 @@ class TransformersWorker:
         return time.perf_counter() - start
 
     @torch.inference_mode()
+    def surprise(self, windows: list[list[int]]) -> float:
+        """Sum of -log p over all tokens of all windows but the first of each, in float64."""
+        total = 0.0
+        for ids in windows:
+            row = torch.tensor([ids])
+            logits = self._model(row, use_cache=False).logits[0, :-1].double()
+            chosen = torch.log_softmax(logits, dim=-1).gather(1, row[0, 1:, None])
+            total -= float(chosen.sum())
+        return total
+
+    @torch.inference_mode()
     def _next(self, ids: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
         """The most probable next token of each row, [batch, 1]."""
         logits = self._model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
@@ -44,4 +63,11 @@ class TransformersWorker:
 
 if __name__ == "__main__":
     worker = TransformersWorker()
-    answer_requests({"load": worker.load, "prefill": worker.prefill, "decode": worker.decode})
+    answer_requests(
+        {
+            "load": worker.load,
+            "prefill": worker.prefill,
+            "decode": worker.decode,
+            "surprise": worker.surprise,
+        }
+    )

@@ -17,6 +17,10 @@ from octavo.core.outputs import EngineOutputs, EngineStats, RequestTimes, Sequen
 from octavo.core.request import EngineRequest
 from octavo.metrics import buckets
 
+MAX_UNCOUNTED_STEPS = 64
+"""What steps said is counted so many at a time, or when asked. A step of the model leaves no cache
+with the code and data of counting: 48 us per step one by one, 12 us so (SmolLM2, one client)."""
+
 ENGINE_INDEX = "0"
 _LABELS = ("model_name", "engine")
 
@@ -69,6 +73,7 @@ class EngineMetrics:
         make = MetricFactory(model_name)
         self._make = make
         self._open: dict[str, _OpenRequest] = {}
+        self._uncounted: list[tuple[float, EngineOutputs]] = []
         self._stats = EngineStats()
         self._state = _StateMetrics(make, page_facts)
         self._latency = _LatencyMetrics(make)
@@ -85,6 +90,7 @@ class EngineMetrics:
 
     def text(self) -> bytes:
         """The exposition format of Prometheus."""
+        self._count()
         return generate_latest(self._make.registry)
 
     def started(self, seconds: dict[str, float], num_pages: int) -> None:
@@ -99,21 +105,30 @@ class EngineMetrics:
         self._sizes.submitted(request)
 
     def stepped(self, outputs: EngineOutputs) -> None:
-        now = time.time()
-        for output in outputs.outputs:
-            self._heard(output, now)
-        for _, _, times in outputs.finished:
-            self._latency.finished(times)
-            self._sizes.finished(times)
-        self._state.update(outputs.stats, self._stats)
-        self._stats = outputs.stats
+        self._uncounted.append((time.time(), outputs))
+        if len(self._uncounted) >= MAX_UNCOUNTED_STEPS:
+            self._count()
+
+    def _count(self) -> None:
+        uncounted, self._uncounted = self._uncounted, []
+        for now, outputs in uncounted:
+            for output in outputs.outputs:
+                self._heard(output, now)
+            for _, _, times in outputs.finished:
+                self._latency.finished(times)
+                self._sizes.finished(times)
+            self._state.step(outputs.stats, self._stats)
+            self._stats = outputs.stats
+        if uncounted:
+            self._state.show(self._stats)
 
     def lost(self, request_ids: Iterable[str]) -> None:
+        self._count()
         for request_id in request_ids:
             if entry := self._open.pop(request_id, None):
                 self._finished["error"].inc(entry.num_open)
-        self._state.update(EngineStats(), EngineStats())
         self._stats = EngineStats()
+        self._state.show(self._stats)
 
     def _heard(self, output: SequenceOutput, now: float) -> None:
         entry = self._open.get(output.request_id)
@@ -163,11 +178,13 @@ class _StateMetrics:
         facts = {**self._page_facts, "num_gpu_blocks": str(num_pages)}
         self._make.labelled(self._page_info, *facts.values()).set(1)
 
-    def update(self, now: EngineStats, before: EngineStats) -> None:
+    def show(self, now: EngineStats) -> None:
         self._running.set(now.num_running)
         self._waiting.set(now.num_waiting)
         self._usage.set(now.num_used_pages / now.num_pages if now.num_pages else 0.0)
         self._cached.set(now.num_cached_pages)
+
+    def step(self, now: EngineStats, before: EngineStats) -> None:
         for field, counter in self._counters.items():
             difference = getattr(now, field) - getattr(before, field)
             if difference:

@@ -83,7 +83,7 @@ def settings_line(report: Report) -> str:
 def contest_table(report: Report) -> Iterable[str]:
     """octavo's rates, and for each peer its rate, the ratio of the rounds, and what is wanted."""
     metrics = {metric.name: metric for metric in report.metrics}
-    targets = targets_of(report.model)
+    targets = targets_of(report)
     peers = [peer for peer in PEERS if any(name.startswith(peer) for name in metrics)]
     whats = [name.removeprefix(OCTAVO) for name in metrics if is_rate_of(name, OCTAVO)]
     has_share = any(metric.share is not None for metric in report.metrics)

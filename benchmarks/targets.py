@@ -12,7 +12,8 @@ from octavo.bench.report import Report
 
 FILE = Path(__file__).with_name("targets.json")
 BF16_FILE = "bf16"
-"""Part of the name of a file of bfloat16 weights: all of these have the same targets."""
+"""Part of the name of a file of bfloat16 weights: all of these have the same targets, and others
+when they are quantised as they are loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,18 @@ class Verdict:
         return self.reached >= self.target
 
 
-def targets_of(model: str) -> dict[str, float]:
-    """By metric, for a file name. Empty for a model without targets."""
+def targets_of(report: Report) -> dict[str, float]:
+    """By metric. Empty for a model without targets."""
     targets = msgspec.json.decode(FILE.read_bytes(), type=dict[str, dict[str, float]])
-    return targets.get("bfloat16" if BF16_FILE in model else model, {})
+    if BF16_FILE not in report.model:
+        return targets.get(report.model, {})
+    is_quantised = "quantization" in str(report.settings.get("octavo", ""))
+    return targets["bfloat16, quantised" if is_quantised else "bfloat16"]
 
 
 def verdicts(report: Report) -> list[Verdict]:
     """Of all targets that the report says something about: medians, and shares of the limit."""
-    targets = targets_of(report.model)
+    targets = targets_of(report)
     reached = {metric.name: metric.summary.median for metric in report.metrics}
     for metric in report.metrics:
         if metric.share is not None:

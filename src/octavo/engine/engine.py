@@ -54,6 +54,7 @@ class _Counters:
     num_step_tokens: int = 0
     num_undefined_rows: int = 0
     step_seconds: float = 0.0
+    native_cpu_seconds: float = 0.0
 
 
 class Engine:
@@ -145,6 +146,8 @@ class Engine:
             num_step_tokens=counters.num_step_tokens,
             num_undefined_rows=counters.num_undefined_rows,
             step_seconds=counters.step_seconds,
+            cpu_seconds=time.process_time(),
+            native_cpu_seconds=counters.native_cpu_seconds,
         )
 
     @property
@@ -166,6 +169,7 @@ class Engine:
             return None
         self._num_failed_steps = 0
         self._count_undefined(result.num_undefined_rows)
+        self._counters.native_cpu_seconds += result.native_cpu_seconds
         return result
 
     def _emit(self, update: SequenceUpdate) -> None:

@@ -12,10 +12,10 @@ from octavo.metrics.engine_metrics import EngineMetrics
 
 def test_the_counters_of_our_own_server_are_read() -> None:
     metrics = EngineMetrics("m", 100, {})
-    stats = EngineStats(cpu_seconds=4.0, native_cpu_seconds=3.5)
+    stats = EngineStats(cpu_seconds=4.0, python_cpu_seconds=0.5)
     metrics.stepped(EngineOutputs(stats=stats))
     read = parse_processor_time(metrics.text().decode(), "http://h")
-    assert (read.engine, read.native) == (4.0, 3.5)
+    assert (read.engine, read.engine_python) == (4.0, 0.5)
     assert read.front > 0
 
 
@@ -32,11 +32,11 @@ def test_another_servers_metrics_are_refused() -> None:
 
 
 def test_what_is_no_computation_is_overhead() -> None:
-    spent = ProcessorTime(3.0, 20.0, 17.5).since(ProcessorTime(1.0, 10.0, 8.5))
+    spent = ProcessorTime(3.0, 20.0, 2.5).since(ProcessorTime(1.0, 10.0, 1.5))
     assert spent.overhead_share == pytest.approx(0.25)
     assert spent.results() == {
         "cpu_front_seconds": 2.0,
-        "cpu_engine_seconds": 1.0,
+        "cpu_engine_python_seconds": 1.0,
         "cpu_native_seconds": 9.0,
         "cpu_overhead_percent": pytest.approx(25.0),
     }

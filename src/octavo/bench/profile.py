@@ -11,33 +11,37 @@ import msgspec
 
 from octavo.errors import ConfigError
 
-_COUNTER = re.compile(r"^octavo:(front|engine|native)_cpu_seconds_total\{.*\} (\S+)$", re.MULTILINE)
+_COUNTER = re.compile(
+    r"^octavo:(front|engine|engine_python)_cpu_seconds_total\{.*\} (\S+)$", re.MULTILINE
+)
 
 
 class ProcessorTime(msgspec.Struct, frozen=True):
     """Seconds of all threads: of the HTTP server's process, of the engine's, and the part of the
-    engine's in which native code computed steps."""
+    engine's that its thread spent outside native code."""
 
     front: float
     engine: float
-    native: float
+    engine_python: float
 
     def since(self, before: ProcessorTime) -> ProcessorTime:
         return ProcessorTime(
-            self.front - before.front, self.engine - before.engine, self.native - before.native
+            self.front - before.front,
+            self.engine - before.engine,
+            self.engine_python - before.engine_python,
         )
 
     @property
     def overhead_share(self) -> float:
         """The part of all that is no computation: front end, engine's Python, messages between."""
         total = self.front + self.engine
-        return (total - self.native) / total if total > 0 else 0.0
+        return (self.front + self.engine_python) / total if total > 0 else 0.0
 
     def results(self) -> dict[str, float]:
         return {
             "cpu_front_seconds": self.front,
-            "cpu_engine_seconds": self.engine - self.native,
-            "cpu_native_seconds": self.native,
+            "cpu_engine_python_seconds": self.engine_python,
+            "cpu_native_seconds": self.engine - self.engine_python,
             "cpu_overhead_percent": 100 * self.overhead_share,
         }
 

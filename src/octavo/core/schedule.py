@@ -46,7 +46,7 @@ class StepResult:
     """One result per scheduled sequence, in the same order.
 
     `num_undefined_rows` of the drawn tokens had no usable logit (all NaN or -inf) to choose by.
-    `native_cpu_seconds`: processor time of all threads while native code computed the step.
+    `native_cpu_seconds`: processor time of the calling thread in native code.
     """
 
     results: list[SequenceResult]

@@ -216,9 +216,9 @@ _SNAPSHOT_COUNTERS = (
     ("step_seconds", "octavo:step_seconds", "Time spent in steps."),
     ("cpu_seconds", "octavo:engine_cpu_seconds", "Processor time of the engine's process."),
     (
-        "native_cpu_seconds",
-        "octavo:native_cpu_seconds",
-        "The part of it in which native code computed steps.",
+        "python_cpu_seconds",
+        "octavo:engine_python_cpu_seconds",
+        "The part of it that the engine's thread spent outside native code.",
     ),
     (
         "num_undefined_rows",

@@ -79,7 +79,7 @@ class Sampler:
         self.num_undefined_rows = 0
         """Drawn rows of the latest step without a logit above -inf. They got token 0."""
         self.native_cpu_seconds = 0.0
-        """Processor time of all threads in native code for the latest step."""
+        """Processor time of this thread in native code for the latest step."""
         self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
         self._histories: dict[tuple[str, int], _History] = {}
 
@@ -167,11 +167,11 @@ class Sampler:
             np.array(batch.edit_ids, np.int32),
             np.array(batch.edit_values, np.float32),
         )
-        start = time.process_time()
+        start = time.thread_time()
         token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined = self._native.sample(
             logits, *arrays
         )
-        self.native_cpu_seconds = time.process_time() - start
+        self.native_cpu_seconds = time.thread_time() - start
         self.num_undefined_rows = num_undefined
         entries = _Entries(
             token_ids.tolist(), ranks.tolist(), logprobs.tolist(), top_ids, top_logprobs

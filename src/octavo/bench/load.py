@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from octavo.bench.event_stream import DONE, HttpError, Target, events, get, parse_url, post
+from octavo.bench.profile import ProcessorTime, parse_processor_time
 from octavo.bench.workload import LoadRequest
 from octavo.errors import ConfigError, OctavoError
 
@@ -194,6 +195,15 @@ async def run_load(
         return outcome
 
     return list(await asyncio.gather(*(one(index) for index in range(len(requests)))))
+
+
+async def processor_time(server: Server) -> ProcessorTime:
+    """So far. Raises ConfigError for a server that does not count it, LoadError for none."""
+    try:
+        text = await get(server.target("/metrics"), server.headers)
+    except (HttpError, OSError) as error:
+        raise LoadError(f"{server.base_url} does not show its metrics: {error}") from None
+    return parse_processor_time(text.decode("utf-8", "replace"), server.base_url)
 
 
 async def first_model(server: Server) -> str:

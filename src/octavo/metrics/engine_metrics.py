@@ -67,10 +67,25 @@ class MetricFactory:
 
 
 class EngineMetrics:
-    """An `EngineObserver` (see `engine.client`). `page_facts` are shown as `cache_config_info`."""
+    """An `EngineObserver` (see `engine.client`). `page_facts` are shown as `cache_config_info`.
 
-    def __init__(self, model_name: str, max_model_len: int, page_facts: dict[str, str]) -> None:
+    `shares_process`: the engine computes in this process, whose processor time is then its own.
+    """
+
+    def __init__(
+        self,
+        model_name: str,
+        max_model_len: int,
+        page_facts: dict[str, str],
+        *,
+        shares_process: bool = False,
+    ) -> None:
         make = MetricFactory(model_name)
+        self._shares_process = shares_process
+        self._front_cpu = make.counter(
+            "octavo:front_cpu_seconds", "Processor time of the HTTP server's process."
+        )
+        self._front_cpu_seconds = 0.0
         self._make = make
         self._open: dict[str, _OpenRequest] = {}
         self._uncounted: list[tuple[float, EngineOutputs]] = []
@@ -91,6 +106,9 @@ class EngineMetrics:
     def text(self) -> bytes:
         """The exposition format of Prometheus."""
         self._count()
+        if not self._shares_process:
+            before, self._front_cpu_seconds = self._front_cpu_seconds, time.process_time()
+            self._front_cpu.inc(self._front_cpu_seconds - before)
         return generate_latest(self._make.registry)
 
     def started(self, seconds: dict[str, float], num_pages: int) -> None:
@@ -196,6 +214,12 @@ class _StateMetrics:
 _SNAPSHOT_COUNTERS = (
     ("num_steps", "octavo:steps", "Steps that the engine has computed."),
     ("step_seconds", "octavo:step_seconds", "Time spent in steps."),
+    ("cpu_seconds", "octavo:engine_cpu_seconds", "Processor time of the engine's process."),
+    (
+        "python_cpu_seconds",
+        "octavo:engine_python_cpu_seconds",
+        "The part of it that the engine's thread spent outside native code.",
+    ),
     (
         "num_undefined_rows",
         "octavo:undefined_logit_rows",

@@ -96,7 +96,7 @@ class Layers:
     def _fill(self, num_pages: int) -> None:
         rows, width = num_pages * PAGE_TOKENS, self.shape.num_kv_heads * self.shape.head_dim
         value = _arena(width, 0)
-        write = [
+        write: list[_native.InstructionSpec] = [
             ("write_pages", 0, [value, value, _pages(self.cache, layer)], [], [], [])
             for layer in range(self.num_layers)
         ]
@@ -111,7 +111,7 @@ class Layers:
         rows, width = case.batch * case.num_tokens, shape.num_heads * shape.head_dim
         q, out = _arena(width, 0), _arena(width, 4 * width)
         ints = [shape.num_heads, shape.num_kv_heads, shape.head_dim, case.window]
-        attend = [
+        attend: list[_native.InstructionSpec] = [
             ("attention", 0, [q, _pages(self.cache, layer)], [out], ints, [shape.scale, 0.0])
             for layer in range(self.num_layers)
         ]

@@ -28,7 +28,7 @@ REPEATS = 50
 WIDTH, MLP, HEADS, KV_HEADS, DIM, VOCABULARY = 896, 4864, 14, 2, 64, 4096
 QKV = (HEADS + 2 * KV_HEADS) * DIM
 
-Specs = list[_native.OperandSpec]
+Specs = list["_native.OperandSpec"]
 
 
 @dataclass(frozen=True)
@@ -149,16 +149,18 @@ def seconds(name: str, rows: int, level: str, num_threads: int, budget: float) -
     """Of one instruction, and the bytes that it moves."""
     kernel = OneKernel(level, num_threads)
     call = CASES[name](kernel, rows)
-    operands = (name.split()[0], call.rows, call.inputs, call.outputs, call.ints, call.floats)
-    kernel.before = [operands] * (REPEATS - 1)
+    kernel_name, inputs, outputs = name.split()[0], call.inputs, call.outputs
+    once = (kernel_name, call.rows, inputs, outputs, call.ints, call.floats)
+    kernel.before = [once] * (REPEATS - 1)
     step = StepArrays(
         rows,
         num_logit_rows=rows,
         slots=np.arange(rows),
         logit_rows=np.arange(rows, dtype=np.int32),
     )
-    kernel_name, kind, *rest = operands
-    program = kernel.bind(kernel_name, *rest, step=step, rows=kind)
+    program = kernel.bind(
+        kernel_name, inputs, outputs, call.ints, call.floats, step=step, rows=call.rows
+    )
     native = step.native()
     times: list[float] = []
     end = time.perf_counter() + budget

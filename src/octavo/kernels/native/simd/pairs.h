@@ -60,8 +60,11 @@ OCTAVO_INLINE I32x16 dot_pairs(I32x16 acc, I16x32 x, const int16_t* pair) {
   int32_t word;
   std::memcpy(&word, pair, 4);
   const __m256i y = _mm256_set1_epi32(word);
-  return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(x.a, y)),
-          _mm256_add_epi32(acc.b, _mm256_madd_epi16(x.b, y))};
+  acc = {_mm256_add_epi32(acc.a, _mm256_madd_epi16(x.a, y)),
+         _mm256_add_epi32(acc.b, _mm256_madd_epi16(x.b, y))};
+  // Or the compiler would take many products first and run out of registers.
+  asm volatile("" : "+x"(acc.a), "+x"(acc.b));
+  return acc;
 }
 OCTAVO_INLINE void store_i16(int16_t* p, I32x16 x) {
   // The pack interleaves the 128-bit lanes of its operands.

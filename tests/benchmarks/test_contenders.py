@@ -9,6 +9,8 @@ from benchmarks.peers.octavo import octavo_server, octavo_worker
 from benchmarks.peers.plan import Plan
 from benchmarks.peers.server import HttpContender
 from benchmarks.serving import cases, room
+from benchmarks.side_by_side import best_rates
+from octavo.bench.machine import MachineRates
 
 
 def arguments(**values: object) -> argparse.Namespace:
@@ -21,6 +23,20 @@ def arguments(**values: object) -> argparse.Namespace:
         "prefix_clients": 2,
     }
     return argparse.Namespace(**{**defaults, **values})
+
+
+def test_the_best_of_several_measurements_is_the_machines_limit() -> None:
+    def rates(memory: float, int8: float) -> MachineRates:
+        return MachineRates(
+            threads=2,
+            isa_level="avx2",
+            bytes_per_second=memory,
+            cached_bytes_per_second=1.0,
+            int8_operations_per_second=int8,
+            f32_operations_per_second=1.0,
+        )
+
+    assert best_rates([rates(5.0, 1.0), rates(3.0, 2.0)]) == rates(5.0, 2.0)
 
 
 def test_each_round_has_prompts_of_its_own() -> None:

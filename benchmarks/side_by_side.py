@@ -58,11 +58,12 @@ def main() -> None:
 
     with ExitStack() as stack:
         contenders = start(path, plan, arguments, stack)
-        stack.callback(lambda: conclude(report(), arguments))
-        for _ in rounds(arguments):
+        for number in rounds(arguments):
             limits.append(measure_machine(arguments.threads, isa_of(arguments), "quick"))
             found.append(take_turns(contenders, plan))
             save(report(), arguments)
+            if number == 0:  # from here on there is something to show, however the run ends
+                stack.callback(lambda: conclude(report(), arguments))
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -16,7 +16,7 @@ OCTAVO_INLINE F32x16 load_weights(const std::byte* tile, int64_t k) {
 
 template <WeightFormat kFormat, int R>
 void float_tile_product(const std::byte* tile, ActivationRows activations, int64_t columns,
-                        float* out) {
+                        int64_t /*ahead*/, float* out) {
   F32x16 acc[R];
   for (int r = 0; r < R; ++r) acc[r] = zero_f32();
   const float* rows[R];

@@ -31,10 +31,10 @@ class GatedTiles {
   int64_t row_bytes() const { return x_.row_stride; }
 
   // values[row][lane] of one tile, rows `stride` floats apart.
-  void multiply(Panel panel, int64_t tile, int64_t stride, float* values) const {
+  void multiply(Panel panel, int64_t tile, int64_t step, int64_t stride, float* values) const {
     alignas(64) float gates[kRowBlock * kTileColumns], ups[kRowBlock * kTileColumns];
-    multiply(gate_, panel, tile, gates);
-    multiply(up_, panel, tile, ups);
+    multiply(gate_, panel, tile, step, gates);
+    multiply(up_, panel, tile, step, ups);
     for (int r = 0; r < panel.rows; ++r) {
       const int i = r * kTileColumns;
       store(values + r * stride, gated(gelu_, load(gates + i), load(ups + i)));
@@ -42,10 +42,11 @@ class GatedTiles {
   }
 
  private:
-  void multiply(const PackedMatrix& matrix, Panel panel, int64_t tile, float* products) const {
+  void multiply(const PackedMatrix& matrix, Panel panel, int64_t tile, int64_t step,
+                float* products) const {
     const ActivationRows rows{call_.row<const std::byte>(x_, panel.first_row), x_.row_stride};
     tile_product(matrix.format, panel.rows)(matrix.data + tile * matrix.tile_bytes, rows,
-                                            matrix.columns, products);
+                                            matrix.columns, step * matrix.tile_bytes, products);
   }
 
   const KernelCall& call_;
@@ -61,9 +62,9 @@ void linear_gated(const KernelCall& call) {
   const GatedTiles tiles(call);
   const Operand& y = call.instruction.outputs[0];
   for_panel_tiles(call, tiles.row_bytes(), tiles.num_tiles(), tiles.tile_bytes(),
-                  [&](Panel panel, int64_t tile) {
+                  [&](Panel panel, int64_t tile, int64_t step) {
                     alignas(64) float values[kRowBlock * kTileColumns];
-                    tiles.multiply(panel, tile, kTileColumns, values);
+                    tiles.multiply(panel, tile, step, kTileColumns, values);
                     const int64_t column = tile * kTileColumns;
                     const int64_t count = clamp(y.width - column, 0, kTileColumns);
                     for (int r = 0; r < panel.rows; ++r) {
@@ -82,17 +83,17 @@ void linear_gated(const KernelCall& call) {
 void linear_gated_quantize(const KernelCall& call) {
   const GatedTiles tiles(call);
   const Operand& y = call.instruction.outputs[0];
-  for_panel_tiles(
-      call, tiles.row_bytes(), tiles.num_tiles() / kGroupTiles, kGroupTiles * tiles.tile_bytes(),
-      [&](Panel panel, int64_t group) {
-        alignas(64) float values[kRowBlock * kGroup];
-        for (int64_t t = 0; t < kGroupTiles; ++t) {
-          tiles.multiply(panel, group * kGroupTiles + t, kGroup, values + t * kTileColumns);
-        }
-        quantize_group(
-            values, kGroup,
-            group_slots(call.row<std::byte>(y, panel.first_row), group * kGroup, panel.rows));
-      });
+  for_panel_tiles(call, tiles.row_bytes(), tiles.num_tiles() / kGroupTiles,
+                  kGroupTiles * tiles.tile_bytes(), [&](Panel panel, int64_t group, int64_t step) {
+                    alignas(64) float values[kRowBlock * kGroup];
+                    for (int64_t t = 0; t < kGroupTiles; ++t) {
+                      tiles.multiply(panel, group * kGroupTiles + t, step * kGroupTiles, kGroup,
+                                     values + t * kTileColumns);
+                    }
+                    quantize_group(values, kGroup,
+                                   group_slots(call.row<std::byte>(y, panel.first_row),
+                                               group * kGroup, panel.rows));
+                  });
 }
 
 }  // namespace octavo::OCTAVO_LEVEL

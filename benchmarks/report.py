@@ -59,7 +59,7 @@ def sections(files: Files, folder: Path) -> Iterable[str]:
             yield from perplexity_table([report for _, report in chosen])
             continue
         for path, report in chosen:
-            yield f"**{report.model}** ({settings_line(report)})\n"
+            yield heading(report) + "\n"
             yield from table(report)
             yield ""
             chart = path.with_suffix(".svg")
@@ -77,9 +77,11 @@ def machines(files: Files) -> Iterable[str]:
         yield f"- {rates_line(best)}"
 
 
-def settings_line(report: Report) -> str:
-    shown = {name: value for name, value in report.settings.items() if value not in ("", None)}
-    return ", ".join(f"{name} {value}" for name, value in shown.items())
+def heading(report: Report) -> str:
+    shown = [
+        f"{name} {value}" for name, value in report.settings.items() if value not in ("", None)
+    ]
+    return f"**{report.model}**" + (f" ({', '.join(shown)})" if shown else "")
 
 
 def contest_table(report: Report) -> Iterable[str]:

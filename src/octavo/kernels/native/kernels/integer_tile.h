@@ -10,23 +10,33 @@
 
 namespace octavo::OCTAVO_LEVEL {
 
-// One group of a panel of R rows.
-template <int R>
+// kNumRows rows, from row kFirstRow, of one group of a panel of R rows.
+template <int R, int kFirstRow = 0, int kNumRows = R>
 struct PanelGroup {
+  static constexpr int kRows = kNumRows;
   static constexpr int kBytes = kGroupRowBytes * R;
   const std::byte* data;
 
-  OCTAVO_INLINE const std::byte* quad(int q, int row) const { return data + (q * R + row) * 4; }
-  OCTAVO_INLINE F32x16 scale(int row) const { return broadcast(0, row); }
-  OCTAVO_INLINE F32x16 sum(int row) const { return broadcast(1, row); }
-  OCTAVO_INLINE const std::byte* half_sums(int row) const { return field(2, row); }
+  OCTAVO_INLINE const std::byte* quad(int q, int row) const { return word(q, row); }
+  OCTAVO_INLINE F32x16 scale(int row) const { return real(kGroup / 4, row); }
+  OCTAVO_INLINE F32x16 sum(int row) const { return real(kGroup / 4 + 1, row); }
+  // Minus the sum of the activations of the group, or of one of its halves.
+  template <bool kFirst, bool kLast>
+  OCTAVO_INLINE I32x16 minus_sum(int row) const {
+    constexpr int kField = kGroup / 4 + 2;
+    if constexpr (kFirst && kLast) return integer(kField, row) + integer(kField + 1, row);
+    return integer(kFirst ? kField : kField + 1, row);
+  }
 
  private:
-  OCTAVO_INLINE const std::byte* field(int f, int row) const {
-    return data + kGroup * R + (f * R + row) * 4;
+  OCTAVO_INLINE const std::byte* word(int w, int row) const {
+    return data + (w * R + kFirstRow + row) * 4;
   }
-  OCTAVO_INLINE F32x16 broadcast(int f, int row) const {
-    return splat(*reinterpret_cast<const float*>(field(f, row)));
+  OCTAVO_INLINE F32x16 real(int w, int row) const {
+    return splat(*reinterpret_cast<const float*>(word(w, row)));
+  }
+  OCTAVO_INLINE I32x16 integer(int w, int row) const {
+    return splat_i32(*reinterpret_cast<const int32_t*>(word(w, row)));
   }
 };
 
@@ -48,75 +58,71 @@ OCTAVO_INLINE U8x64 quad_codes(const std::byte* lines) {
 // Which quads of a group share a weight scale.
 enum class Span { kWhole, kFirstHalf, kLastHalf };
 
-template <int kBits, int R, int... q>
-OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+template <int kBits, class Rows, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   const U8x64 codes[] = {quad_codes<kBits, q>(lines)...};
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, {{a.quad(q, r)...}});
+  for (int r = 0; r < Rows::kRows; ++r) sums[r] = dot<kBits>(sums[r], codes, {{a.quad(q, r)...}});
 }
 
 // Half a group, cut into what `dot` takes at once.
-template <int kBits, int R, int p, int q, int s, int t>
-OCTAVO_INLINE void add_four_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+template <int kBits, class Rows, int p, int q, int s, int t>
+OCTAVO_INLINE void add_four_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   if constexpr (kDotQuads<kBits> == 4) {
-    add_quads<kBits, R, p, q, s, t>(lines, a, sums);
+    add_quads<kBits, Rows, p, q, s, t>(lines, a, sums);
   } else if constexpr (kDotQuads<kBits> == 2) {
-    add_quads<kBits, R, p, q>(lines, a, sums);
-    add_quads<kBits, R, s, t>(lines, a, sums);
+    add_quads<kBits, Rows, p, q>(lines, a, sums);
+    add_quads<kBits, Rows, s, t>(lines, a, sums);
   } else {
-    add_quads<kBits, R, p>(lines, a, sums);
-    add_quads<kBits, R, q>(lines, a, sums);
-    add_quads<kBits, R, s>(lines, a, sums);
-    add_quads<kBits, R, t>(lines, a, sums);
+    add_quads<kBits, Rows, p>(lines, a, sums);
+    add_quads<kBits, Rows, q>(lines, a, sums);
+    add_quads<kBits, Rows, s>(lines, a, sums);
+    add_quads<kBits, Rows, t>(lines, a, sums);
   }
 }
 
 // sums[r] = sum over the span of (code - zero_point) * activation.
-template <int kBits, int kZeroPoint, Span kSpan, int R>
-OCTAVO_INLINE void integer_sums(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+template <int kBits, int kZeroPoint, Span kSpan, class Rows>
+OCTAVO_INLINE void integer_sums(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   constexpr bool kFirst = kSpan != Span::kLastHalf, kLast = kSpan != Span::kFirstHalf;
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    sums[r] = zero_i32();
-    if constexpr (kZeroPoint != 0) {
-      constexpr int kLow = kFirst ? -kZeroPoint : 0, kHigh = kLast ? -kZeroPoint : 0;
-      sums[r] = dot_pair(sums[r], int16_pair(kLow, kHigh), a.half_sums(r));
+  for (int r = 0; r < Rows::kRows; ++r) {
+    if constexpr (kZeroPoint == 0) {
+      sums[r] = zero_i32();
+    } else {
+      sums[r] = shift_left<__builtin_ctz(kZeroPoint)>(a.template minus_sum<kFirst, kLast>(r));
     }
   }
   if constexpr (kFirst && kLast) {  // the two nibbles of a line one after the other
-    add_four_quads<kBits, R, 0, 4, 1, 5>(lines, a, sums);
-    add_four_quads<kBits, R, 2, 6, 3, 7>(lines, a, sums);
+    add_four_quads<kBits, Rows, 0, 4, 1, 5>(lines, a, sums);
+    add_four_quads<kBits, Rows, 2, 6, 3, 7>(lines, a, sums);
   } else if constexpr (kFirst) {
-    add_four_quads<kBits, R, 0, 1, 2, 3>(lines, a, sums);
+    add_four_quads<kBits, Rows, 0, 1, 2, 3>(lines, a, sums);
   } else {
-    add_four_quads<kBits, R, 4, 5, 6, 7>(lines, a, sums);
+    add_four_quads<kBits, Rows, 4, 5, 6, 7>(lines, a, sums);
   }
 }
 
-template <int kBits, int kZeroPoint, Span kSpan, int R>
-OCTAVO_INLINE void add_scaled(const std::byte* lines, PanelGroup<R> a, F32x16 scale,
-                              F32x16 (&acc)[R]) {
-  I32x16 sums[R];
+template <int kBits, int kZeroPoint, Span kSpan, class Rows>
+OCTAVO_INLINE void add_scaled(const std::byte* lines, Rows a, F32x16 scale, F32x16* acc) {
+  I32x16 sums[Rows::kRows];
   integer_sums<kBits, kZeroPoint, kSpan>(lines, a, sums);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
+  for (int r = 0; r < Rows::kRows; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
 }
 
 // As add_scaled, for a group with a scale for each half.
-template <int kBits, int kZeroPoint, int R>
-OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, PanelGroup<R> a, F32x16 first_scale,
-                                     F32x16 last_scale, F32x16 (&acc)[R]) {
-  I32x16 sums[R];
-  F32x16 weighted[R];
+template <int kBits, int kZeroPoint, class Rows>
+OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, Rows a, F32x16 first_scale,
+                                     F32x16 last_scale, F32x16* acc) {
+  I32x16 sums[Rows::kRows];
+  F32x16 weighted[Rows::kRows];
   integer_sums<kBits, kZeroPoint, Span::kFirstHalf>(lines, a, sums);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) weighted[r] = to_f32(sums[r]) * first_scale;
-  // 3 R vectors are alive: for many rows they exceed the registers, and these are cheapest to
-  // store.
-  if constexpr (R > 8) keep_in_memory(weighted);
+  for (int r = 0; r < Rows::kRows; ++r) weighted[r] = to_f32(sums[r]) * first_scale;
   integer_sums<kBits, kZeroPoint, Span::kLastHalf>(lines, a, sums);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < Rows::kRows; ++r) {
     acc[r] = fma(fma(to_f32(sums[r]), last_scale, weighted[r]), a.scale(r), acc[r]);
   }
 }
@@ -156,10 +162,15 @@ OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a,
       add_scaled<kBits, kZero, Span::kWhole>(lines, a, scale, acc);
       add_minimum(a, zero_f32() - minimum, acc);
     } else {
+      constexpr int kFew = R > 8 ? R / 2 : R;  // three vectors per row: more would not fit
       const int8_t* bytes = reinterpret_cast<const int8_t*>(scales) + (2 + 2 * g) * kTileColumns;
       const F32x16 d = load_halves(scales, 0);
-      add_scaled_halves<kBits, kZero>(lines, a, d * to_f32(load_i8(bytes)),
-                                      d * to_f32(load_i8(bytes + 16)), acc);
+      const F32x16 first = d * to_f32(load_i8(bytes)), last = d * to_f32(load_i8(bytes + 16));
+      add_scaled_halves<kBits, kZero>(lines, PanelGroup<R, 0, kFew>{a.data}, first, last, acc);
+      if constexpr (kFew < R) {
+        add_scaled_halves<kBits, kZero>(lines, PanelGroup<R, kFew, R - kFew>{a.data}, first, last,
+                                        acc + kFew);
+      }
     }
   }
 }

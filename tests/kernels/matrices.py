@@ -81,7 +81,7 @@ def matrix(packed: _native.PackedMatrix) -> _native.OperandSpec:
 
 
 def panel_sizes(rows: int, row_block: int) -> list[int]:
-    """Rows of each panel that int8 activations are laid out in: nearly equal, 1 or an even number."""
+    """Rows of each panel of int8 activations: nearly equal; one panel or an even number of them."""
     count = -(-rows // row_block)
     count += count > 1 and count % 2
     return [(p + 1) * rows // count - p * rows // count for p in range(count)]

@@ -14,7 +14,7 @@ from tests.kernels.matrices import GROUP, panel_sizes, quantized
 def run_quantize(
     level: str, x: F32, num_threads: int = 1
 ) -> tuple[npt.NDArray[np.int8], F32, F32, I32]:
-    """Values [rows, groups, 32], scales and sums [rows, groups], sums of halves [rows, groups, 2]."""
+    """Values [rows, groups, 32], scales, sums [rows, groups], sums of halves [rows, groups, 2]."""
     rows, columns = x.shape
     groups = -(-columns // GROUP)
     kernel = OneKernel(level, num_threads)

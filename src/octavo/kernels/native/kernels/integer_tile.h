@@ -3,6 +3,8 @@
 // chains; with kRowBlock rows everything stays in registers.
 #pragma once
 
+#include <utility>
+
 #include "formats/activation.h"
 #include "formats/packed.h"
 #include "kernels/tile_product.h"
@@ -58,49 +60,62 @@ OCTAVO_INLINE U8x64 quad_codes(const std::byte* lines) {
 // Which quads of a group share a weight scale.
 enum class Span { kWhole, kFirstHalf, kLastHalf };
 
-template <int kBits, class Rows, int... q>
-OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
-  const U8x64 codes[] = {quad_codes<kBits, q>(lines)...};
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows::kRows; ++r) sums[r] = dot<kBits>(sums[r], codes, {{a.quad(q, r)...}});
+constexpr int num_quads(Span span) { return span == Span::kWhole ? 8 : 4; }
+// The i-th quad of a span; in a whole group the two nibbles of a line one after the other.
+constexpr int quad_at(Span span, int i) {
+  return span == Span::kWhole ? i % 2 * 4 + i / 2 : span == Span::kFirstHalf ? i : i + 4;
 }
 
-// Half a group, cut into what `dot` takes at once.
-template <int kBits, class Rows, int p, int q, int s, int t>
-OCTAVO_INLINE void add_four_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
-  if constexpr (kDotQuads<kBits> == 4) {
-    add_quads<kBits, Rows, p, q, s, t>(lines, a, sums);
-  } else if constexpr (kDotQuads<kBits> == 2) {
-    add_quads<kBits, Rows, p, q>(lines, a, sums);
-    add_quads<kBits, Rows, s, t>(lines, a, sums);
-  } else {
-    add_quads<kBits, Rows, p>(lines, a, sums);
-    add_quads<kBits, Rows, q>(lines, a, sums);
-    add_quads<kBits, Rows, s>(lines, a, sums);
-    add_quads<kBits, Rows, t>(lines, a, sums);
-  }
+#if defined(OCTAVO_SHORT_SUMS)
+template <int kBits, class Rows, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
+  ShortSums shorts[Rows::kRows];
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows::kRows; ++r) shorts[r] = zero_shorts();
+  const auto add_quad = [&](U8x64 codes, int quad) {
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows::kRows; ++r)
+      shorts[r] = add_products<kBits>(shorts[r], codes, a.quad(quad, r));
+  };
+  (add_quad(quad_codes<kBits, q>(lines), q), ...);
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows::kRows; ++r) sums[r] = add_shorts(sums[r], shorts[r]);
+}
+#else
+template <int kBits, class Rows, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
+  const auto add_quad = [&](U8x64 codes, int quad) {
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows::kRows; ++r) sums[r] = dot(sums[r], codes, a.quad(quad, r));
+  };
+  (add_quad(quad_codes<kBits, q>(lines), q), ...);
+}
+#endif
+
+// The quads of a span from the kFrom-th on, as many at once as int16 sums hold.
+template <int kBits, Span kSpan, int kFrom, class Rows, int... i>
+OCTAVO_INLINE void add_span(std::integer_sequence<int, i...> next, const std::byte* lines, Rows a,
+                            I32x16 (&sums)[Rows::kRows]) {
+  add_quads<kBits, Rows, quad_at(kSpan, kFrom + i)...>(lines, a, sums);
+  constexpr int kNext = kFrom + static_cast<int>(sizeof...(i));
+  if constexpr (kNext < num_quads(kSpan)) add_span<kBits, kSpan, kNext>(next, lines, a, sums);
 }
 
 // sums[r] = sum over the span of (code - zero_point) * activation.
 template <int kBits, int kZeroPoint, Span kSpan, class Rows>
 OCTAVO_INLINE void integer_sums(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
+  constexpr int kZero = kZeroPoint - kDotZeroPoint<kBits>;
   constexpr bool kFirst = kSpan != Span::kLastHalf, kLast = kSpan != Span::kFirstHalf;
 #pragma GCC unroll 16
   for (int r = 0; r < Rows::kRows; ++r) {
-    if constexpr (kZeroPoint == 0) {
+    if constexpr (kZero == 0) {
       sums[r] = zero_i32();
-    } else {
-      sums[r] = shift_left<__builtin_ctz(kZeroPoint)>(a.template minus_sum<kFirst, kLast>(r));
+    } else {  // a shift takes no time from the dot products, as one more product would
+      sums[r] = shift_left<__builtin_ctz(kZero)>(a.template minus_sum<kFirst, kLast>(r));
     }
   }
-  if constexpr (kFirst && kLast) {  // the two nibbles of a line one after the other
-    add_four_quads<kBits, Rows, 0, 4, 1, 5>(lines, a, sums);
-    add_four_quads<kBits, Rows, 2, 6, 3, 7>(lines, a, sums);
-  } else if constexpr (kFirst) {
-    add_four_quads<kBits, Rows, 0, 1, 2, 3>(lines, a, sums);
-  } else {
-    add_four_quads<kBits, Rows, 4, 5, 6, 7>(lines, a, sums);
-  }
+  constexpr int kAtOnce = kDotQuads<kBits> < num_quads(kSpan) ? kDotQuads<kBits> : num_quads(kSpan);
+  add_span<kBits, kSpan, 0>(std::make_integer_sequence<int, kAtOnce>(), lines, a, sums);
 }
 
 template <int kBits, int kZeroPoint, Span kSpan, class Rows>

@@ -66,7 +66,7 @@ class EngineConfig:
     isa: str = option(
         "auto",
         "Instruction-set level of the kernels (see `octavo inspect config`).",
-        choices=("auto", "scalar", "avx2", "avx512", "avx512_vnni"),
+        choices=("auto", "scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"),
     )
     seed: int = option(
         0, "Seeds the requests that give none.", metavar="N", minimum=0, maximum=2**63 - 1

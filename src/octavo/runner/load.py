@@ -17,7 +17,6 @@ from octavo.runner.memory import num_pages_for
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
 from octavo.sampling.sampler import Sampler
-from octavo.tokenization.vocabulary import Vocabulary
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
     Progress,
@@ -33,8 +32,15 @@ MIN_LOGIT_ROWS = 64
 """A step may compute so many rows of prompt log probabilities, however few sequences may run."""
 
 
-def load_runner(file: GGUFFile, config: EngineConfig, progress: Progress | None = None) -> Runner:
+def load_runner(
+    file: GGUFFile,
+    config: EngineConfig,
+    stop_token_ids: frozenset[int],
+    progress: Progress | None = None,
+) -> Runner:
     """`config` has been resolved: no "auto" but for dtype, no None.
+
+    `stop_token_ids` are the tokenizer's; they are kept out of answers that must go on.
 
     Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small.
     """
@@ -55,7 +61,7 @@ def load_runner(file: GGUFFile, config: EngineConfig, progress: Progress | None 
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
         sampler=Sampler(model.config.vocab_size, pool, config.isa),
-        stop_token_ids=_stop_token_ids(file),
+        stop_token_ids=stop_token_ids,
     )
 
 
@@ -87,10 +93,3 @@ def _limits(config: EngineConfig, model: ModelConfig) -> tuple[StepLimits, int]:
         max_context_tokens=config.max_model_len,
     )
     return limits, num_pages
-
-
-def _stop_token_ids(file: GGUFFile) -> frozenset[int]:
-    """None for a file without a tokenizer, whose tokens have no meaning to stop at."""
-    if "tokenizer.ggml.model" not in file.metadata:
-        return frozenset()
-    return Vocabulary.from_gguf(file.metadata, file.path).stop_token_ids

@@ -32,30 +32,40 @@ struct MatrixBlocking {
   int64_t tiles;
 };
 
+// Bytes of the caches that an item's tiles and panels may take.
+struct CacheShares {
+  int64_t tiles;
+  int64_t panels;
+};
+// A third of the first level for tiles: a panel passes by.
+inline constexpr CacheShares kIntegerShares{12 << 10, 384 << 10};
+// Float panels are packed once for all tiles of an item, so these are many and stay in the second
+// level while the panels pass.
+inline constexpr CacheShares kFloatShares{512 << 10, INT64_MAX};
+
 inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
-                                      int64_t tile_bytes, int num_workers) {
-  constexpr int64_t kTileCache = 12 << 10;  // a third of the first level: a panel passes by
-  constexpr int64_t kPanelCache = 384 << 10;
+                                      int64_t tile_bytes, int num_workers, CacheShares shares) {
   if (num_panels == 1) return {1, streaming_tiles(num_tiles, tile_bytes, num_workers)};
   const int64_t wanted_items = num_workers == 1 ? 1 : 16 * num_workers;
-  const int64_t tiles = clamp(kTileCache / tile_bytes, 1, 8);
+  const int64_t tiles = clamp(shares.tiles / tile_bytes, 1, 8);
   const int64_t tile_items = divide_up(num_tiles, tiles);
   const int64_t panels_for_balance = num_panels * tile_items / wanted_items;
-  const int64_t panels_for_cache = kPanelCache / panel_bytes;
+  const int64_t panels_for_cache = shares.panels / panel_bytes;
   const int64_t panels =
       panels_for_balance < panels_for_cache ? panels_for_balance : panels_for_cache;
   return {clamp(panels, 1, num_panels), tiles};
 }
 
-// body(panel, tile) for every panel of `rows` rows and every tile, shared among the workers.
+// body(panel, tile) for every panel of x's rows and every tile, shared among the workers.
 template <class Body>
-inline void for_panel_tiles(const KernelCall& call, int64_t row_bytes, int64_t num_tiles,
+inline void for_panel_tiles(const KernelCall& call, const Operand& x, int64_t num_tiles,
                             int64_t tile_bytes, Body body) {
   const int32_t rows = call.rows();
   const int64_t panels = num_panels(rows, kRowBlock);
   if (panels == 0) return;
   const MatrixBlocking block =
-      matrix_blocking(panels, row_bytes * kRowBlock, num_tiles, tile_bytes, call.num_workers);
+      matrix_blocking(panels, x.row_stride * kRowBlock, num_tiles, tile_bytes, call.num_workers,
+                      x.dtype == DType::kQ8 ? kIntegerShares : kFloatShares);
   const int64_t tile_items = divide_up(num_tiles, block.tiles);
   const int64_t items = tile_items * divide_up(panels, block.panels);
   for (int64_t item = call.next_item(); item < items; item = call.next_item()) {

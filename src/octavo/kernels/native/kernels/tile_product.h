@@ -10,15 +10,13 @@
 
 namespace octavo::OCTAVO_LEVEL {
 
-// Rows of activations: an int8 panel (formats/activation.h), or float rows `row_stride` bytes
-// apart.
+// A panel of activation rows: int8 (formats/activation.h) or float (kernels/float_panel.h).
 struct ActivationRows {
   const std::byte* data;
-  int64_t row_stride;
 };
 
 // out[row][lane] = sum over k of activation[row][k] * weight[lane][k]. Each (row, lane) is summed
-// in ascending k by the same operations whatever the number of rows.
+// by the same operations in the same order whatever the number of rows.
 using TileProduct = void (*)(const std::byte* tile, ActivationRows activations, int64_t columns,
                              float* out);
 

@@ -13,7 +13,7 @@ namespace octavo {
 
 namespace {
 
-constexpr int64_t kScratchBytes = 2 * kMinScratchBytes;
+constexpr int64_t kScratchBytes = kMinScratchBytes;
 constexpr int64_t kSharedScratchBytes = int64_t{16} << 20;
 // Kernels may read, never write, a whole vector at the end of a value.
 constexpr int64_t kSlackBytes = 64;

@@ -1,56 +1,67 @@
-"""Prefill, decode and batched decode of a model, side by side with llama.cpp if it is named.
+"""Prefill, decode and batched decode of a model, side by side with the peers that are named.
 
-    scripts/bench MODEL [--llama-bench PROGRAM] [--batch-sizes 8 32] [--repeats N] [--json FILE]
+    scripts/bench MODEL [--llama-bench PROGRAM] [--openvino-python P] [--vllm-python P]
+        [--transformers-python P] [--peer-model PEER=FILE] [--targets] [--json FILE]
 
-The contenders take turns, so that both see the same machine; a ratio is the median of the ratios
-of the rounds. As in llama.cpp's programs, decode starts from an empty context, batched decode from
-`--context` tokens in each sequence, and sampling costs next to nothing.
+Each peer runs in its own Python and is loaded once; llama.cpp's programs load anew. The contenders
+take turns, so that all see the same machine, and are stopped between their turns; a ratio is the
+median of the ratios of the rounds. As in llama.cpp's programs, decode starts from an empty context,
+batched decode from `--context` tokens in each sequence, and sampling costs next to nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.peers.llama_cpp import LlamaCpp
-from octavo.bench.fingerprint import fingerprint
-from octavo.bench.latency import Case, LatencyBench
-from octavo.bench.report import Metric, Report, now, report_to_json
-from octavo.config.engine import EngineConfig
-from octavo.config.machine import this_machine
-from octavo.entrypoints.cli.bench_output import show
-from octavo.entrypoints.local import LocalEngine
-from octavo.hub.find import find_model
+import msgspec
+import yaml
 
-Rates = dict[str, float]
-"""tokens/s by what was measured."""
+from benchmarks.peers.llama_cpp import LlamaCpp
+from benchmarks.peers.octavo import octavo_worker
+from benchmarks.peers.openvino import openvino_worker
+from benchmarks.peers.plan import Contender, Plan
+from benchmarks.peers.transformers import transformers_worker
+from benchmarks.peers.vllm_cpu import vllm_worker
+from benchmarks.rounds import Round, add_rounds, conclude, rates, ratios, rounds, save
+from octavo.bench.fingerprint import fingerprint
+from octavo.bench.limits import StepCost, step_cost
+from octavo.bench.machine import MachineRates, measure_machine
+from octavo.bench.report import Metric, Report, now
+from octavo.config.machine import this_machine
+from octavo.hub.find import find_model
+from octavo.kernels._native import isa_levels
+from octavo.weights.gguf import GGUFFile
+
+OCTAVO = "octavo"
 
 
 def main() -> None:
     arguments = parse_arguments()
     path = find_model(arguments.model)
-    contenders: dict[str, Callable[[], Rates]] = {"octavo": octavo_contender(path, arguments)}
-    if arguments.llama_bench:
-        contenders["llama.cpp"] = llama_contender(path, arguments)
-    rounds: list[dict[str, Rates]] = []
-    for _ in range(arguments.repeats):
-        rounds.append({name: measure() for name, measure in contenders.items()})
-    report = Report(
-        kind="side-by-side",
-        created=now(),
-        machine=fingerprint(arguments.threads),
-        model=path.name,
-        settings={
-            "prompt_tokens": arguments.prompt_tokens,
-            "answer_tokens": arguments.answer_tokens,
-            "context": arguments.context,
-        },
-        metrics=[*rate_metrics(rounds), *ratio_metrics(rounds)],
+    plan = Plan(
+        prompt_tokens=arguments.prompt_tokens,
+        answer_tokens=arguments.answer_tokens,
+        batch_sizes=arguments.batch_sizes,
+        context=arguments.context,
+        steps=arguments.steps,
     )
-    show(report)
-    if arguments.json:
-        arguments.json.write_bytes(report_to_json(report))
+    with GGUFFile.open(path) as file:
+        cost = step_cost(file, str(octavo_options(arguments).get("dtype", "auto")))
+    machine = measure_machine(arguments.threads, isa_of(arguments), "quick")
+    found: list[Round] = []
+
+    def report() -> Report:
+        return report_of(path, arguments, found, cost, machine)
+
+    with ExitStack() as stack:
+        contenders = start(path, plan, arguments, stack)
+        stack.callback(lambda: conclude(report(), arguments))
+        for _ in rounds(arguments):
+            found.append(take_turns(contenders, plan))
+            save(report(), arguments)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -62,82 +73,118 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--context", type=int, default=128, help="of batched decode")
     parser.add_argument("--steps", type=int, default=32, help="of batched decode")
     parser.add_argument("--threads", type=int, default=this_machine().num_cores)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--octavo", nargs="*", default=[], metavar="OPTION=VALUE")
     parser.add_argument("--llama-bench", type=Path, metavar="PROGRAM", help="with its siblings")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write figures and machine there")
+    for peer in ("openvino", "vllm", "transformers"):
+        parser.add_argument(f"--{peer}-python", type=Path, metavar="PYTHON")
+    parser.add_argument(
+        "--peer-model",
+        action="append",
+        default=[],
+        metavar="PEER=PATH",
+        help="what a peer loads instead: vllm and transformers want a folder",
+    )
+    add_rounds(parser)
     return parser.parse_args()
 
 
-def octavo_contender(path: Path, arguments: argparse.Namespace) -> Callable[[], Rates]:
-    batches = arguments.batch_sizes
-    config = EngineConfig(
-        model=str(path),
-        threads=arguments.threads,
-        max_num_batched_tokens=max(512, arguments.prompt_tokens),
-        max_num_seqs=max([*batches, 1]),
-    )
-    engine = LocalEngine(config)
-    bench = LatencyBench(
-        engine.runner, engine.front.model.vocab_size, config.max_num_batched_tokens
-    )
+def start(
+    path: Path, plan: Plan, arguments: argparse.Namespace, stack: ExitStack
+) -> list[Contender]:
+    """octavo first. All are closed when `stack` is."""
+    models = dict(text.split("=", 1) for text in arguments.peer_model)
+    threads, most = arguments.threads, max(512, plan.prompt_tokens)
 
-    def measure(warmups: int = 0) -> Rates:
-        prefill = bench.measure(Case(arguments.prompt_tokens, 1), 1, 1, warmups)
-        decode = bench.measure(Case(1, 1), arguments.answer_tokens, 1, warmups)
-        rates = {
-            "prefill": arguments.prompt_tokens / prefill.prefill_seconds[0],
-            "decode": arguments.answer_tokens / sum(decode.decode_seconds),
-        }
-        for batch in batches:
-            times = bench.measure(Case(arguments.context, batch), arguments.steps, 1, warmups)
-            total = batch * arguments.steps
-            rates[f"decode batch {batch}"] = total / sum(times.decode_seconds)
-        return rates
+    def model(peer: str) -> Path:
+        return Path(models.get(peer, path))
 
-    measure(warmups=1)  # the first run touches memory for the first time
-    return measure
-
-
-def llama_contender(path: Path, arguments: argparse.Namespace) -> Callable[[], Rates]:
-    peer = LlamaCpp(arguments.llama_bench, path, arguments.threads)
-
-    def measure() -> Rates:
-        prefill, decode = peer.single(arguments.prompt_tokens, arguments.answer_tokens)
-        rates = {"prefill": prefill, "decode": decode}
-        if arguments.batch_sizes:
-            found = peer.batched(arguments.batch_sizes, arguments.context, arguments.steps)
-            rates |= {f"decode batch {batch}": rate for batch, rate in found.items()}
-        return rates
-
-    return measure
-
-
-def rate_metrics(rounds: list[dict[str, Rates]]) -> list[Metric]:
-    return [
-        Metric(
-            name=f"{contender} {what}",
-            unit="tokens/s",
-            better="higher",
-            samples=[one[contender][what] for one in rounds],
-        )
-        for contender, rates in rounds[0].items()
-        for what in rates
+    makers: list[tuple[object, Callable[[], Contender]]] = [
+        (True, lambda: octavo_worker(path, threads, plan, octavo_options(arguments))),
+        (
+            arguments.llama_bench,
+            lambda: LlamaCpp(arguments.llama_bench, model("llama.cpp"), threads),
+        ),
+        (
+            arguments.openvino_python,
+            lambda: openvino_worker(
+                arguments.openvino_python, model("openvino"), threads, most, prefix_caching=False
+            ),
+        ),
+        (
+            arguments.vllm_python,
+            lambda: vllm_worker(arguments.vllm_python, model("vllm"), threads, most),
+        ),
+        (
+            arguments.transformers_python,
+            lambda: transformers_worker(
+                arguments.transformers_python, model("transformers"), threads
+            ),
+        ),
     ]
+    contenders = []
+    for wanted, make in makers:
+        if wanted:
+            contenders.append(make())
+            stack.callback(contenders[-1].close)
+    return contenders
 
 
-def ratio_metrics(rounds: list[dict[str, Rates]]) -> list[Metric]:
-    """octavo over each peer, round by round."""
-    return [
-        Metric(
-            name=f"octavo / {peer} {what}",
-            unit="times",
-            better="higher",
-            samples=[one["octavo"][what] / one[peer][what] for one in rounds],
-        )
-        for peer, rates in rounds[0].items()
-        if peer != "octavo"
-        for what in rates
-    ]
+def octavo_options(arguments: argparse.Namespace) -> dict[str, object]:
+    """Fields of EngineConfig, their values written as in YAML."""
+    pairs = (text.split("=", 1) for text in arguments.octavo)
+    return {name: yaml.safe_load(value) for name, value in pairs}
+
+
+def isa_of(arguments: argparse.Namespace) -> str:
+    return str(octavo_options(arguments).get("isa", isa_levels()[0]))
+
+
+def report_of(
+    path: Path,
+    arguments: argparse.Namespace,
+    found: Sequence[Round],
+    cost: StepCost,
+    machine: MachineRates,
+) -> Report:
+    return Report(
+        kind="side-by-side",
+        created=now(),
+        machine=fingerprint(arguments.threads, isa_of(arguments)),
+        model=path.name,
+        settings={
+            "prompt_tokens": arguments.prompt_tokens,
+            "answer_tokens": arguments.answer_tokens,
+            "context": arguments.context,
+            "octavo": " ".join(arguments.octavo),
+        },
+        rates=machine,
+        metrics=[
+            *(with_share(one, arguments.prompt_tokens, cost, machine) for one in rates(found)),
+            *ratios(OCTAVO, found),
+        ],
+    )
+
+
+def take_turns(contenders: Sequence[Contender], plan: Plan) -> Round:
+    return {
+        (one.name, f" {what}"): rate
+        for one in contenders
+        for what, rate in one.measure(plan).items()
+    }
+
+
+def with_share(metric: Metric, prompt_tokens: int, cost: StepCost, machine: MachineRates) -> Metric:
+    """How much of the machine's limit octavo reaches; the peers may hold other weights."""
+    if not metric.name.startswith(f"{OCTAVO} "):
+        return metric
+    what = metric.name.removeprefix(f"{OCTAVO} ")
+    if what == "prefill":
+        num_tokens, num_logit_rows = prompt_tokens, 1
+    else:
+        num_tokens = num_logit_rows = int(what.removeprefix("decode").removeprefix(" batch ") or 1)
+    least_seconds = cost.least_seconds(machine, num_tokens, num_logit_rows)
+    share = metric.summary.median * least_seconds / num_tokens
+    return msgspec.structs.replace(metric, share=share)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,35 @@
-"""Drives llama.cpp's own benchmark programs, `llama-bench` and `llama-batched-bench`."""
+"""Drives llama.cpp's own programs: `llama-bench`, `llama-batched-bench` and `llama-server`."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.peers.plan import Plan, Rates
 from octavo.errors import ConfigError
 
-BATCHED_BENCH = "llama-batched-bench"
+BATCHED_BENCH, SERVER = "llama-batched-bench", "llama-server"
 
 
 @dataclass(frozen=True, slots=True)
 class LlamaCpp:
-    """`bench` is the program llama-bench; the other one lies beside it."""
+    """`bench` is the program llama-bench; the others lie beside it. Loads anew in each round."""
 
     bench: Path
     model: Path
     threads: int
+    name: str = "llama.cpp"
+
+    def measure(self, plan: Plan) -> Rates:
+        prefill, decode = self.single(plan.prompt_tokens, plan.answer_tokens)
+        rates = {"prefill": prefill, "decode": decode}
+        if plan.batch_sizes:
+            found = self.batched(plan.batch_sizes, plan.context, plan.steps)
+            rates |= {f"decode batch {batch}": rate for batch, rate in found.items()}
+        return rates
 
     def single(self, prompt_tokens: int, answer_tokens: int) -> tuple[float, float]:
         """Tokens per second of one sequence: prefill, and decode from an empty context."""
@@ -41,6 +51,9 @@ class LlamaCpp:
         lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
         return {int(line["pl"]): float(line["speed_tg"]) for line in lines}
 
+    def close(self) -> None:
+        """Nothing runs between measurements."""
+
     def _run(self, program: Path, *arguments: object) -> str:
         command = [str(program), "-m", str(self.model), "-t", str(self.threads)]
         done = subprocess.run(
@@ -49,3 +62,20 @@ class LlamaCpp:
         if done.returncode != 0:
             raise ConfigError(f"{program.name} failed: {done.stderr.strip()[-500:]}")
         return done.stdout
+
+
+def llama_server(
+    bench: Path, model: Path, threads: int, port: int, *, slots: int, context: int
+) -> tuple[list[str], Mapping[str, str]]:
+    """Command and environment of a server with room for `slots` requests at once."""
+    options = {
+        "-m": model,
+        "-t": threads,
+        "--host": "127.0.0.1",
+        "--port": port,
+        "-np": slots,
+        "-c": slots * context,
+    }
+    pairs = (part for option in options.items() for part in option)
+    # Slots of their own: with --kv-unified each one's attention passes over all.
+    return [str(bench.with_name(SERVER)), *map(str, pairs), "--no-kv-unified"], {}

@@ -136,7 +136,7 @@ def test_lists_of_exceptions_hold_no_dead_entries() -> None:
 
 def test_test_files_mirror_the_source() -> None:
     """tests/<package>/ exists in src/octavo, unless it is about the whole."""
-    about_the_whole = {"architecture", "server"}
+    about_the_whole = {"architecture", "benchmarks", "server"}
     for folder in (ROOT / "tests").iterdir():
         if folder.is_dir() and not folder.name.startswith("__"):
             assert (SOURCE / folder.name).is_dir() or folder.name in about_the_whole, folder.name

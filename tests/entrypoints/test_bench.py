@@ -71,12 +71,14 @@ def test_serve_measures_any_server(
     load = ["--num-prompts", 5, "--input-len", "uniform:2:4", "--output-len", 3, "--ignore-eos"]
     shape = ["--max-concurrency", 2, "--request-rate", 500, "--prefix-len", 3]
     goodput = ["--goodput", "e2el:60000"]
-    files = ["-o", output, "--plot", plot]
+    files = ["-o", output, "--plot", plot, "--profile"]
     assert bench("serve", "--base-url", base_url, *load, *shape, *goodput, *files) == 0
     made = read(output)
     assert made.model == "fake"
     assert (made.results["completed"], made.results["failed"]) == (5, 0)
     assert made.results["total_output_tokens"] == 15
+    assert made.results["cpu_front_seconds"] > 0
+    assert 0 <= made.results["cpu_overhead_percent"] <= 100
     assert made.results["request_goodput"] == made.results["request_throughput"]
     assert {one.name for one in made.metrics} >= {"ttft", "e2el"}
     assert plot.read_text().startswith("<svg")

@@ -92,6 +92,24 @@ def test_pages_that_are_not_computed_yet_are_not_shared() -> None:
     assert second.num_computed_tokens == 0
 
 
+def test_a_beginning_is_coming_from_its_allocation_until_it_is_computed_or_given_up() -> None:
+    kv = KvManager(8, PAGE)
+    first, second = make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 9]), make_sequence([1, 2, 3, 4, 5])
+    other = make_sequence([1, 2, 3, 4, 5], cache_salt="other tenant")
+    short = make_sequence([1, 2, 3, 4])  # its last token has to be computed in any case
+    assert not kv.is_prefix_coming(second)
+    assert admit(kv, first)
+    assert [kv.is_prefix_coming(one) for one in (second, other, short)] == [True, False, False]
+    first.num_computed_tokens = 5
+    kv.commit(first)
+    assert not kv.is_prefix_coming(second)
+    longer = make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 10])
+    assert kv.is_prefix_coming(longer)
+    kv.free(first)
+    assert not kv.is_prefix_coming(longer)
+    kv.check_invariants()
+
+
 def test_other_salts_find_nothing() -> None:
     kv = KvManager(8, PAGE)
     cached(kv, [1, 2, 3, 4, 5])

@@ -8,7 +8,7 @@ from octavo.core.outputs import EngineOutputs, EngineStats, RequestTimes, Sequen
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.metrics.buckets import token_buckets
-from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.metrics.engine_metrics import MAX_UNCOUNTED_STEPS, EngineMetrics
 
 PAGE_FACTS = {"block_size": "16", "cache_dtype": "auto"}
 
@@ -88,6 +88,19 @@ def test_state_follows_the_latest_snapshot_and_counters_grow_by_the_difference()
     assert values["octavo:undefined_logit_rows_total"] == 2
     assert values["vllm:iteration_tokens_total_count"] == 2
     assert values["vllm:iteration_tokens_total_sum"] == 24
+
+
+def test_every_step_is_counted_whenever_it_is_asked() -> None:
+    metrics = _metrics()
+    num_steps = 2 * MAX_UNCOUNTED_STEPS + 3
+    for step in range(1, num_steps + 1):
+        stats = EngineStats(num_steps=step, num_step_tokens=2 * step, num_running=step)
+        metrics.stepped(EngineOutputs(stats=stats))
+        if step in (1, MAX_UNCOUNTED_STEPS + 1, num_steps):
+            values = _samples(metrics)
+            assert values["octavo:steps_total"] == step
+            assert values["vllm:iteration_tokens_total_sum"] == 2 * step
+            assert values["vllm:num_requests_running"] == step
 
 
 def test_first_and_later_tokens_are_told_apart_per_sequence() -> None:

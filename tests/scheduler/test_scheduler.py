@@ -220,6 +220,42 @@ def test_siblings_wait_for_sequence_0_and_share_its_full_pages() -> None:
     drain(scheduler)
 
 
+@pytest.mark.parametrize("budget", [8, 16, 64, 512])
+def test_a_beginning_that_many_share_is_computed_once(budget: int) -> None:
+    scheduler = make_scheduler(num_pages=64, page_tokens=4, max_num_batched_tokens=budget)
+    runner = runner_for(scheduler)
+    prefix = list(range(20))
+    sequences = [make_sequence([*prefix, 90 + i, 80 + i], greedy(3)) for i in range(6)]
+    for sequence in sequences:
+        scheduler.add(sequence)
+    while scheduler.has_work:
+        one_step(scheduler, runner)
+    num_computed = sum(step.num_tokens for step in runner.steps)
+    num_decoded = 6 * 2  # the first token of an answer comes with the prompt's last
+    assert num_computed == len(prefix) + 6 * 2 + num_decoded
+
+
+def test_whoever_computes_a_beginning_may_end_and_others_go_on() -> None:
+    scheduler = make_scheduler(page_tokens=4, max_num_batched_tokens=64)
+    first, second = (make_sequence([*range(9), i], greedy(3)) for i in (50, 60))
+    for sequence in (first, second):
+        scheduler.add(sequence)
+    step = scheduler.schedule()
+    assert [item.sequence for item in step.sequences] == [first]
+    scheduler.finish(first)
+    scheduler.kv.check_invariants()
+    assert [item.sequence for item in scheduler.schedule().sequences] == [second]
+
+
+def test_prompt_logprobs_wait_for_nobodys_pages() -> None:
+    scheduler = make_scheduler(page_tokens=4, max_num_batched_tokens=64)
+    first = make_sequence([*range(9), 50], greedy(3))
+    second = make_sequence([*range(9), 60], greedy(3, prompt_logprobs=1))
+    for sequence in (first, second):
+        scheduler.add(sequence)
+    assert len(scheduler.schedule().sequences) == 2
+
+
 def test_siblings_do_not_hold_up_others_while_they_wait() -> None:
     scheduler = make_scheduler(page_tokens=4, max_num_batched_tokens=8)
     runner = runner_for(scheduler)

@@ -1,24 +1,35 @@
-"""One streamed POST over HTTP/1.1: the data of its server-sent events, as they arrive.
+"""One streamed POST over HTTP/1.1: the data of its server-sent events, and when each arrived.
 
 A client of our own, because a load generator must cost the machine it measures as little as it
-can. One connection for each request. Knows no JSON.
+can: while an answer comes, its pieces are kept with their times and nothing else is done; they are
+taken apart when it is over. One connection for each request. Knows no JSON.
 """
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 from urllib.parse import urlsplit
 
-MAX_LINE_BYTES = 16 << 20
 MAX_ERROR_CHARS = 500
 DATA = b"data:"
+DONE = b"[DONE]"
 
 
 class HttpError(Exception):
-    """The server refused, or did not speak HTTP/1.1."""
+    """The server refused, did not speak HTTP/1.1, or broke off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What came at once, at `arrival` by `time.perf_counter`."""
+
+    arrival: float
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,33 +54,67 @@ def parse_url(url: str) -> Target:
     )
 
 
-async def post_events(
-    target: Target, body: bytes, headers: Mapping[str, str]
-) -> AsyncGenerator[bytes]:
-    """Data of each event. Raises HttpError, OSError, or asyncio's errors of a stream cut short."""
-    reader, writer = await asyncio.open_connection(
-        target.host, target.port, ssl=target.context, limit=MAX_LINE_BYTES
-    )
-    try:
-        writer.write(_head("POST", target, {**headers, "Content-Length": str(len(body))}) + body)
-        await writer.drain()
-        lines = await _body_lines(reader)
-        async for line in lines:
-            if line.startswith(DATA):
-                yield line[len(DATA) :].strip()
-    finally:
-        writer.close()
+async def post(target: Target, body: bytes, headers: Mapping[str, str]) -> list[Piece]:
+    """The answer up to the end mark of its events or of the connection. Raises OSError."""
+    length = {"Content-Length": str(len(body))}
+    return await _exchange(target, _head("POST", target, {**headers, **length}) + body)
 
 
 async def get(target: Target, headers: Mapping[str, str]) -> bytes:
-    """The body of a GET. Raises as `post_events` does."""
-    reader, writer = await asyncio.open_connection(target.host, target.port, ssl=target.context)
+    """The body of a GET. Raises OSError or HttpError."""
+    pieces = await _exchange(target, _head("GET", target, headers))
+    return b"".join(data for _, data in _bodies(pieces))
+
+
+def events(pieces: Sequence[Piece]) -> Iterator[tuple[float, bytes]]:
+    """(arrival, data) of each event of an answer. Raises HttpError for what is none."""
+    rest = b""
+    for arrival, data in _bodies(pieces):
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(DATA):
+                yield arrival, line[len(DATA) :].strip()
+
+
+class _Exchange(asyncio.Protocol):
+    """Sends a request and keeps what comes. `ended` is done at the end mark or when it closes."""
+
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self._tail = b""
+        self.pieces: list[Piece] = []
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces.append(Piece(time.perf_counter(), data))
+        if DONE in self._tail + data:
+            self._end(None)
+        self._tail = data[1 - len(DONE) :]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+    def _end(self, error: Exception | None) -> None:
+        if self.ended.done():
+            return
+        if error is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(error)
+
+
+async def _exchange(target: Target, request: bytes) -> list[Piece]:
+    transport, exchange = await asyncio.get_running_loop().create_connection(
+        lambda: _Exchange(request), target.host, target.port, ssl=target.context
+    )
     try:
-        writer.write(_head("GET", target, headers))
-        await writer.drain()
-        return b"\n".join([line async for line in await _body_lines(reader)])
+        await exchange.ended
     finally:
-        writer.close()
+        transport.close()
+    return exchange.pieces
 
 
 def _head(method: str, target: Target, headers: Mapping[str, str]) -> bytes:
@@ -79,39 +124,61 @@ def _head(method: str, target: Target, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-async def _body_lines(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """The lines of a good answer's body; HttpError for any other answer."""
-    status, headers = await _read_head(reader)
-    pieces = _pieces(reader, headers)
-    if status != 200:
-        text = b"".join([piece async for piece in pieces]).decode("utf-8", "replace")
-        raise HttpError(f"HTTP {status}: {' '.join(text.split())[:MAX_ERROR_CHARS]}")
-    return _lines(pieces)
+def _bodies(pieces: Sequence[Piece]) -> list[tuple[float, bytes]]:
+    """The body of a good answer as it came; HttpError for any other answer."""
+    answer = _Answer()
+    bodies = [(piece.arrival, answer.feed(piece.data)) for piece in pieces]
+    if not answer.status:
+        raise HttpError(f"not an HTTP/1.1 answer: {answer.unread[:80]!r}")
+    if answer.status != 200:
+        text = b"".join(data for _, data in bodies).decode("utf-8", "replace")
+        raise HttpError(f"HTTP {answer.status}: {' '.join(text.split())[:MAX_ERROR_CHARS]}")
+    return bodies
 
 
-async def _read_head(reader: asyncio.StreamReader) -> tuple[int, dict[str, str]]:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    words = head[0].split(" ")
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdigit():
-        raise HttpError(f"not an HTTP/1.1 answer: {head[0][:80]!r}")
-    headers = {}
-    for line in head[1:]:
-        name, _, value = line.partition(":")
-        headers[name.strip().lower()] = value.strip()
-    return int(words[1]), headers
+class _Answer:
+    """Takes an answer apart: head, then a body in chunks or up to the end of the connection."""
 
+    def __init__(self) -> None:
+        self.status = 0
+        self.unread = b""
+        self._is_chunked = False
 
-async def _pieces(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
-    """The body as it comes: chunked, of known length, or until the connection ends."""
-    if headers.get("transfer-encoding", "").lower() == "chunked":
-        while size := _chunk_bytes(await reader.readline()):
-            yield await reader.readexactly(size)
-            await reader.readexactly(2)
-    elif "content-length" in headers:
-        yield await reader.readexactly(int(headers["content-length"]))
-    else:
-        while piece := await reader.read(1 << 16):
-            yield piece
+    def feed(self, data: bytes) -> bytes:
+        """The part of the body that `data` completes."""
+        self.unread += data
+        if not self.status and not self._read_head():
+            return b""
+        if self._is_chunked:
+            return self._read_chunks()
+        body, self.unread = self.unread, b""
+        return body
+
+    def _read_head(self) -> bool:
+        head, end, rest = self.unread.partition(b"\r\n\r\n")
+        if not end:
+            return False
+        first, *lines = head.decode("latin-1").lower().split("\r\n")
+        words = first.split(" ")
+        if len(words) < 2 or not words[0].startswith("http/1.") or not words[1].isdigit():
+            raise HttpError(f"not an HTTP/1.1 answer: {head[:80]!r}")
+        fields = dict(line.partition(":")[::2] for line in lines)
+        self._is_chunked = fields.get("transfer-encoding", "").strip() == "chunked"
+        self.status, self.unread = int(words[1]), rest
+        return True
+
+    def _read_chunks(self) -> bytes:
+        chunks = []
+        start = 0
+        while (end := self.unread.find(b"\r\n", start)) >= 0:
+            size = _chunk_bytes(self.unread[start:end])
+            stop = end + 2 + size
+            if len(self.unread) < stop + 2:
+                break
+            chunks.append(self.unread[end + 2 : stop])
+            start = stop + 2
+        self.unread = self.unread[start:]
+        return b"".join(chunks)
 
 
 def _chunk_bytes(line: bytes) -> int:
@@ -119,13 +186,3 @@ def _chunk_bytes(line: bytes) -> int:
         return int(line.partition(b";")[0], 16)
     except ValueError:
         raise HttpError(f"not a chunk's length: {line[:40]!r}") from None
-
-
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    rest = b""
-    async for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            yield line
-    if rest:
-        yield rest

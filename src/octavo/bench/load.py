@@ -8,17 +8,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
-from octavo.bench.event_stream import HttpError, Target, get, parse_url, post_events
+from octavo.bench.event_stream import DONE, HttpError, Target, events, get, parse_url, post
+from octavo.bench.profile import ProcessorTime, parse_processor_time
 from octavo.bench.workload import LoadRequest
 from octavo.errors import ConfigError, OctavoError
 
-DONE = b"[DONE]"
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 OnFinished = Callable[[int, int], None]
 
@@ -134,37 +133,35 @@ async def ask(server: Server, request: LoadRequest) -> Outcome:
     start = time.perf_counter()
     try:
         async with asyncio.timeout(server.timeout_seconds):
-            await _read_stream(server, request, outcome, start)
+            target = server.target(server.endpoint)
+            pieces = await post(target, server.body(request), server.headers)
+        outcome.end_seconds = time.perf_counter() - start
+        _note_events(events(pieces), outcome, start)
     except TimeoutError:
         outcome.error = f"no end within {server.timeout_seconds:g} seconds"
-    except (HttpError, OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
+    except (HttpError, OSError, ValueError) as error:
         outcome.error = f"{type(error).__name__}: {error}"
-    outcome.end_seconds = time.perf_counter() - start
+    outcome.end_seconds = outcome.end_seconds or time.perf_counter() - start
     if not outcome.error and not outcome.arrival_seconds:
         outcome.error = "an answer without text"
     return outcome
 
 
-async def _read_stream(
-    server: Server, request: LoadRequest, outcome: Outcome, start: float
-) -> None:
+def _note_events(arrived: Iterable[tuple[float, bytes]], outcome: Outcome, start: float) -> None:
     decode = msgspec.json.Decoder(_Event).decode
-    target = server.target(server.endpoint)
-    async with aclosing(post_events(target, server.body(request), server.headers)) as events:
-        async for data in events:
-            arrival = time.perf_counter() - start
-            if data == DONE:
-                break
-            event = decode(data)
-            if event.error is not None:
-                raise HttpError(f"the stream ended with {event.error}")
-            if any(choice.has_text for choice in event.choices):
-                outcome.arrival_seconds.append(arrival)
-            if event.usage is not None:
-                outcome.num_prompt_tokens = event.usage.prompt_tokens
-                outcome.num_output_tokens = event.usage.completion_tokens
-        else:
-            raise HttpError("the stream was cut short")
+    for arrival, data in arrived:
+        if data == DONE:
+            break
+        event = decode(data)
+        if event.error is not None:
+            raise HttpError(f"the stream ended with {event.error}")
+        if any(choice.has_text for choice in event.choices):
+            outcome.arrival_seconds.append(arrival - start)
+        if event.usage is not None:
+            outcome.num_prompt_tokens = event.usage.prompt_tokens
+            outcome.num_output_tokens = event.usage.completion_tokens
+    else:
+        raise HttpError("the stream was cut short")
     # A server that counts nothing has sent about a token with each piece.
     outcome.num_output_tokens = outcome.num_output_tokens or len(outcome.arrival_seconds)
 
@@ -200,6 +197,15 @@ async def run_load(
     return list(await asyncio.gather(*(one(index) for index in range(len(requests)))))
 
 
+async def processor_time(server: Server) -> ProcessorTime:
+    """So far. Raises ConfigError for a server that does not count it, LoadError for none."""
+    try:
+        text = await get(server.target("/metrics"), server.headers)
+    except (HttpError, OSError) as error:
+        raise LoadError(f"{server.base_url} does not show its metrics: {error}") from None
+    return parse_processor_time(text.decode("utf-8", "replace"), server.base_url)
+
+
 async def first_model(server: Server) -> str:
     """The name of the first model that the server lists. Raises LoadError."""
     try:
@@ -208,5 +214,5 @@ async def first_model(server: Server) -> str:
         )
         models = msgspec.convert(listing["data"], list[dict[str, object]])
         return str(models[0]["id"])
-    except (HttpError, OSError, EOFError, ValueError, LookupError) as error:
+    except (HttpError, OSError, ValueError, LookupError) as error:
         raise LoadError(f"{server.base_url} does not list its models: {error}") from None

@@ -62,6 +62,8 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     A page that only the prefix cache holds counts as free: `num_used_pages` are those that some
     sequence holds. `num_undefined_rows` counts tokens drawn from logits that were all NaN or -inf.
+    `cpu_seconds` is the processor time of the engine's process, `python_cpu_seconds` the part of it
+    that the engine's thread spent outside native code.
     """
 
     num_running: int = 0
@@ -78,6 +80,8 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     num_step_tokens: int = 0
     num_undefined_rows: int = 0
     step_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    python_cpu_seconds: float = 0.0
 
 
 class EngineOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

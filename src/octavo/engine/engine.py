@@ -54,6 +54,7 @@ class _Counters:
     num_step_tokens: int = 0
     num_undefined_rows: int = 0
     step_seconds: float = 0.0
+    python_cpu_seconds: float = 0.0
 
 
 class Engine:
@@ -77,6 +78,7 @@ class Engine:
         self._said: list[SequenceOutput] = []
         self._finished: list[tuple[str, int, RequestTimes]] = []
         self._counters = _Counters()
+        self._counted_cpu_seconds = 0.0  # of the thread that steps; see `_count_cpu`
         self._num_failed_steps = 0
 
     @property
@@ -123,6 +125,7 @@ class Engine:
                 for update in self._scheduler.apply(step, result):
                     self._emit(update)
             self._count(step, self._clock() - started)
+        self._count_cpu()
         said, finished = self._said, self._finished
         self._said, self._finished = [], []
         return EngineOutputs(outputs=said, finished=finished, stats=self.stats())
@@ -145,6 +148,8 @@ class Engine:
             num_step_tokens=counters.num_step_tokens,
             num_undefined_rows=counters.num_undefined_rows,
             step_seconds=counters.step_seconds,
+            cpu_seconds=time.process_time(),
+            python_cpu_seconds=counters.python_cpu_seconds,
         )
 
     @property
@@ -166,6 +171,7 @@ class Engine:
             return None
         self._num_failed_steps = 0
         self._count_undefined(result.num_undefined_rows)
+        self._counters.python_cpu_seconds -= result.native_cpu_seconds
         return result
 
     def _emit(self, update: SequenceUpdate) -> None:
@@ -204,6 +210,14 @@ class Engine:
         self._counters.num_steps += 1
         self._counters.num_step_tokens += step.num_tokens
         self._counters.step_seconds += max(0.0, seconds)
+
+    def _count_cpu(self) -> None:
+        """Of this thread since the last step, with what was done between steps. (The process's time
+        would not do: the system is late in adding what other threads are just using.) Before the
+        first step it loaded the model, or did not exist: that counts, as start-up."""
+        now = time.thread_time()
+        self._counters.python_cpu_seconds += now - self._counted_cpu_seconds
+        self._counted_cpu_seconds = now
 
     def _count_undefined(self, num_rows: int) -> None:
         """A broken model file makes such rows in every step; the log says it once."""

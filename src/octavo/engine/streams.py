@@ -36,7 +36,7 @@ class OutputStream:
     """The outputs of one request: an async iterator that ends after every sequence has finished.
 
     Raises `EngineDead` after what had arrived when the engine died. `close` aborts the request
-    unless it has finished.
+    unless it has finished. Who reads several streams takes from each, and is told by `on_news`.
     """
 
     def __init__(self, request_id: str, num_sequences: int, on_close: Callable[[str], None]):
@@ -44,7 +44,8 @@ class OutputStream:
         self._num_open = num_sequences
         self._on_close = on_close
         self._pending: dict[int, SequenceOutput] = {}
-        self._error: EngineDead | None = None
+        self.error: EngineDead | None = None
+        self.on_news: Callable[[], None] = self._wake
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
 
@@ -58,11 +59,22 @@ class OutputStream:
         self._pending[output.index] = merge_outputs(earlier, output) if earlier else output
         if output.finish_reason is not None:
             self._num_open -= 1
-        self._wake()
+        self.on_news()
 
     def fail(self, error: EngineDead) -> None:
-        self._error = error
-        self._wake()
+        self.error = error
+        self.on_news()
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left to take, and nothing will come."""
+        return not self._pending and (self._num_open == 0 or self._closed)
+
+    def take(self) -> list[SequenceOutput]:
+        """What has come since the last time, at most one output per sequence."""
+        outputs = list(self._pending.values())
+        self._pending.clear()
+        return outputs
 
     def close(self) -> None:
         if not self._closed:
@@ -74,9 +86,9 @@ class OutputStream:
 
     async def __anext__(self) -> SequenceOutput:
         while not self._pending:
-            if self._error is not None:
-                raise self._error
-            if self._num_open == 0 or self._closed:
+            if self.error is not None:
+                raise self.error
+            if self.is_over:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter

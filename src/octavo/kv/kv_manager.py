@@ -56,6 +56,7 @@ class KvManager:
         self._pool = PagePool(num_pages)
         self._index = PrefixIndex()
         self._holdings: dict[Sequence, _Holding] = {}
+        self._coming: dict[PageName, Sequence] = {}  # full pages that this sequence will compute
         self._prefix_queries = 0
         self._prefix_hits = 0
 
@@ -84,6 +85,7 @@ class KvManager:
         if use_prefix and self.enable_prefix_caching and sequence.num_preemptions == 0:
             self._prefix_queries += sequence.num_tokens
             self._prefix_hits += sequence.num_computed_tokens
+        self._announce(sequence)
         return self.grow(sequence, sequence.num_tokens)
 
     def find_prefix(self, sequence: Sequence) -> list[int]:
@@ -100,6 +102,14 @@ class KvManager:
                 break
             pages.append(page)
         return pages
+
+    def is_prefix_coming(self, sequence: Sequence) -> bool:
+        """Whether the page behind its cached beginning, as far as its tokens are known, is one that
+        a sequence with pages has yet to compute: who waits for it need not compute it again."""
+        position = len(self.find_prefix(sequence))
+        if not self._coming or position >= (sequence.num_tokens - 1) // self.page_tokens:
+            return False
+        return self._name(sequence, position) in self._coming
 
     def grow(self, sequence: Sequence, num_tokens: int) -> bool:
         """Make its page table cover `num_tokens` tokens. All or nothing; false if pages lack."""
@@ -122,7 +132,9 @@ class KvManager:
         if not self.enable_prefix_caching or holding.num_indexed >= num_full:
             return
         for position in range(holding.num_indexed, num_full):
-            self._index.insert(self._name(sequence, position), sequence.page_table[position])
+            name = self._name(sequence, position)
+            self._index.insert(name, sequence.page_table[position])
+            self._withdraw(sequence, name)
         holding.num_indexed = num_full
 
     def free(self, sequence: Sequence) -> None:
@@ -131,7 +143,9 @@ class KvManager:
         Last page first: of what stays cached, the ends of texts are evicted before beginnings,
         which others are likelier to share and without which an end cannot be found.
         """
-        self._holdings.pop(sequence, None)
+        holding = self._holdings.pop(sequence, _Holding())
+        for name in holding.names[holding.num_indexed :]:
+            self._withdraw(sequence, name)
         for page in reversed(sequence.page_table):
             self._pool.release(page, keep=self._index.holds(page))
         sequence.page_table.clear()
@@ -163,6 +177,9 @@ class KvManager:
             assert not (evictable and count), f"page {page} is used and evictable"
             assert not evictable or self._index.holds(page), f"page {page} is kept without a name"
         assert self._pool.num_used == len(occurrences), "used pages are not those in tables"
+        for name, sequence in self._coming.items():
+            holding = self._holdings[sequence]
+            assert name in holding.names[holding.num_indexed :], "nobody will compute a page"
         for sequence in self._holdings:
             num_full = sequence.num_computed_tokens // self.page_tokens
             assert sequence.num_computed_tokens <= len(sequence.page_table) * self.page_tokens
@@ -177,6 +194,17 @@ class KvManager:
         sequence.page_table.extend(pages)
         sequence.num_computed_tokens = len(pages) * self.page_tokens
         self._holdings.setdefault(sequence, _Holding()).num_indexed = len(pages)
+
+    def _announce(self, sequence: Sequence) -> None:
+        if not self.enable_prefix_caching:
+            return
+        num_shared = len(sequence.page_table)
+        for position in range(num_shared, sequence.num_tokens // self.page_tokens):
+            self._coming.setdefault(self._name(sequence, position), sequence)
+
+    def _withdraw(self, sequence: Sequence, name: PageName) -> None:
+        if self._coming.get(name) is sequence:
+            del self._coming[name]
 
     def _name(self, sequence: Sequence, position: int) -> PageName:
         """The name of its full page number `position`. Names are made once, in order."""

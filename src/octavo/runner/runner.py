@@ -5,6 +5,8 @@ Knows no requests, no pages' owners and no executable's kind.
 
 from __future__ import annotations
 
+import time
+
 from octavo.core.model_config import ModelConfig
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
@@ -53,9 +55,15 @@ class Runner:
     def run(self, scheduled: ScheduledStep) -> StepResult:
         """Compute one step; one result per scheduled sequence, in order."""
         self._step.fill(scheduled)
+        start = time.thread_time()
         logits = self._open_executable().run()
+        program_cpu_seconds = time.thread_time() - start
         results = self._sampler.sample(logits, scheduled, self._stop_token_ids)
-        return StepResult(results, self._sampler.num_undefined_rows)
+        return StepResult(
+            results,
+            self._sampler.num_undefined_rows,
+            program_cpu_seconds + self._sampler.native_cpu_seconds,
+        )
 
     def profile(self, num_tokens: int) -> list[float]:
         """Seconds of each instruction, in one step of one new sequence of so many tokens.

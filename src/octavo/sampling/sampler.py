@@ -6,6 +6,7 @@ Knows sequences and their parameters; the arithmetic is in `kernels/native/runti
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -77,6 +78,8 @@ class Sampler:
         self.vocab_size = vocab_size
         self.num_undefined_rows = 0
         """Drawn rows of the latest step without a logit above -inf. They got token 0."""
+        self.native_cpu_seconds = 0.0
+        """Processor time of this thread in native code for the latest step."""
         self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
         self._histories: dict[tuple[str, int], _History] = {}
 
@@ -158,13 +161,17 @@ class Sampler:
         return _History(sequence, np.empty(0, np.int32))
 
     def _run(self, logits: native.F32, batch: _Batch, step: ScheduledStep) -> list[SequenceResult]:
-        token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined = self._native.sample(
-            logits,
+        arrays = (
             b"".join(batch.rows),
             batch.history(),
             np.array(batch.edit_ids, np.int32),
             np.array(batch.edit_values, np.float32),
         )
+        start = time.thread_time()
+        token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined = self._native.sample(
+            logits, *arrays
+        )
+        self.native_cpu_seconds = time.thread_time() - start
         self.num_undefined_rows = num_undefined
         entries = _Entries(
             token_ids.tolist(), ranks.tolist(), logprobs.tolist(), top_ids, top_logprobs

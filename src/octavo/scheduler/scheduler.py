@@ -15,6 +15,9 @@ pages. Then the sequence that was admitted last gives its pages back and waits, 
 computed again. The one admitted first is never asked to; it always fits alone (see
 `max_sequence_tokens`), so there is always progress. To keep a newcomer from being sent back at
 once, admission leaves one free page for each running sequence to grow into.
+
+Equal beginnings: a newcomer whose next page is being computed for another waits until it is, and
+shares it. That is one step: when newcomers are looked at, all that the running ones want is in it.
 """
 
 from __future__ import annotations
@@ -175,12 +178,15 @@ class Scheduler:
         """Admit from the head of the queue while slots, budget and pages last."""
         while not plan.is_full and len(self._running) < self.config.max_num_seqs:
             sequence = self._queue.head()
-            if sequence is None or not self._allocate(sequence):
+            if sequence is None or self._awaits_prefix(sequence) or not self._allocate(sequence):
                 return
             self._queue.discard(sequence)
             self._running[sequence] = None
             sequence.state = SequenceState.RUNNING
             plan.add(sequence)
+
+    def _awaits_prefix(self, sequence: Sequence) -> bool:
+        return not wants_prompt_logprobs(sequence) and self.kv.is_prefix_coming(sequence)
 
     def _allocate(self, sequence: Sequence) -> bool:
         """Pages for a newcomer. Prompt logprobs need every row, so the cache cannot serve them."""

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.lengths import FORMS, parse_lengths
-from octavo.bench.load import CHAT, COMPLETIONS, LoadError, Outcome, Server, first_model, run_load
+from octavo.bench.load import (
+    CHAT,
+    COMPLETIONS,
+    LoadError,
+    Outcome,
+    Server,
+    first_model,
+    processor_time,
+    run_load,
+)
 from octavo.bench.report import Report, Setting, now
 from octavo.bench.serving import latency_metrics, parse_goodput, serving_results
 from octavo.bench.svg import Line, line_chart
@@ -46,6 +55,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="KIND:MS",
         help="count the requests that keep these, such as ttft:500 tpot:50 e2el:5000",
     )
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="of octavo's server: the processor time of its parts, without this generator's",
+    )
     parser.add_argument("--num-warmups", type=int, default=1, metavar="N", help="(default: 1)")
     add_output(parser, has_plot=True)
     parser.set_defaults(execute=execute)
@@ -73,7 +87,7 @@ def execute(namespace: argparse.Namespace) -> int:
         seed=namespace.seed,
     )
     server = asyncio.run(find_server(namespace))
-    outcomes, duration = asyncio.run(generate_load(server, workload, namespace))
+    outcomes, duration, processor = asyncio.run(generate_load(server, workload, namespace))
     report = Report(
         kind="serve",
         created=now(),
@@ -81,7 +95,7 @@ def execute(namespace: argparse.Namespace) -> int:
         model=server.model,
         settings=settings_of(namespace),
         metrics=latency_metrics(outcomes),
-        results=serving_results(outcomes, duration, goodput),
+        results={**serving_results(outcomes, duration, goodput), **processor},
     )
     deliver(report, namespace, lambda _: latency_chart(server.model, outcomes))
     show_errors(outcomes)
@@ -115,23 +129,16 @@ async def find_server(namespace: argparse.Namespace) -> Server:
 
 async def generate_load(
     server: Server, workload: Workload, namespace: argparse.Namespace
-) -> tuple[list[Outcome], float]:
-    """The outcomes and the seconds from the first request's start to the last one's end.
+) -> tuple[list[Outcome], float, dict[str, float]]:
+    """The outcomes, the seconds from the first request's start to the last one's end, and the
+    figures of --profile.
 
     Raises LoadError when a warm-up fails: all else would, too.
     """
     requests = workload.requests()
     if namespace.num_warmups:
-        # Other words than the measured ones: the prefix cache must not know them.
-        warmup = Workload(
-            num_prompts=namespace.num_warmups,
-            input_lengths=workload.input_lengths,
-            output_lengths=workload.output_lengths,
-            seed=workload.seed + 1,
-        )
-        for outcome in await run_load(server, warmup.requests(), max_concurrency=1):
-            if outcome.error:
-                raise LoadError(f"{server.base_url} failed to answer: {outcome.error}")
+        await warm_up(server, workload, namespace.num_warmups)
+    before = await processor_time(server) if namespace.profile else None
     arrivals = None
     if namespace.request_rate is not None:
         arrivals = list(poisson_arrivals(len(requests), namespace.request_rate, workload.seed))
@@ -144,7 +151,23 @@ async def generate_load(
             max_concurrency=namespace.max_concurrency,
             on_finished=report,
         )
-        return outcomes, time.perf_counter() - start
+        duration = time.perf_counter() - start
+    if before is None:
+        return outcomes, duration, {}
+    return outcomes, duration, (await processor_time(server)).since(before).results()
+
+
+async def warm_up(server: Server, workload: Workload, num_prompts: int) -> None:
+    """With other words than the measured ones: the prefix cache must not know them."""
+    warmup = Workload(
+        num_prompts=num_prompts,
+        input_lengths=workload.input_lengths,
+        output_lengths=workload.output_lengths,
+        seed=workload.seed + 1,
+    )
+    for outcome in await run_load(server, warmup.requests(), max_concurrency=1):
+        if outcome.error:
+            raise LoadError(f"{server.base_url} failed to answer: {outcome.error}")
 
 
 def settings_of(namespace: argparse.Namespace) -> dict[str, Setting]:

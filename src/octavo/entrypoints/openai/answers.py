@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import UNSET, UnsetType
@@ -25,6 +25,16 @@ from octavo.errors import RequestError
 logger = logging.getLogger(__name__)
 
 
+class EventWriter(Protocol):
+    """The wire form of one response's events."""
+
+    def write(self, choice: int, output: SequenceOutput) -> bytes:
+        """The events that say `output`: none, one or several."""
+
+    def end(self) -> bytes:
+        """What follows the last output."""
+
+
 class Answer(Protocol):
     """The wire form of one response."""
 
@@ -33,7 +43,7 @@ class Answer(Protocol):
 
     async def whole(self, generation: Generation) -> Response: ...
 
-    def events(self, generation: Generation) -> AsyncIterator[bytes]: ...
+    def writer(self, generation: Generation) -> EventWriter: ...
 
 
 class AnswerHead:
@@ -45,11 +55,11 @@ class AnswerHead:
         self.model = body.model or incoming.context.model.names[0]
         options = body.stream_options or StreamOptions()
         self.include_usage = bool(options.include_usage)
-        self._continuous_usage = self.include_usage and bool(options.continuous_usage_stats)
+        self.has_continuous_usage = self.include_usage and bool(options.continuous_usage_stats)
 
     def chunk_usage(self, counter: UsageCounter) -> Usage | UnsetType | None:
         """What a chunk with content says of usage: nothing, null, or the count so far."""
-        if self._continuous_usage:
+        if self.has_continuous_usage:
             return counter.usage()
         return None if self.include_usage else UNSET
 
@@ -87,12 +97,13 @@ def wire_finish_reason(output: SequenceOutput) -> FinishReason:
 
 
 async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
-    """Wait for all of it. Raises as `Generation.outputs`."""
+    """Wait for all of it. Raises as `Generation.news`."""
     counter = UsageCounter(generation.requests)
     records = [ChoiceRecord() for _ in range(generation.num_choices)]
-    async for choice, output in generation.outputs():
-        counter.add(choice, output)
-        records[choice].add(output)
+    while news := await generation.news():
+        for choice, output in news:
+            counter.add(choice, output)
+            records[choice].add(output)
     return records, counter.usage()
 
 
@@ -111,19 +122,36 @@ async def respond(
         generation = ticket.submit(context.client, await incoming.work(make_requests))
         if not body.stream:
             return await unless_disconnected(incoming.request, answer.whole(generation))
-        events = _with_error_event(answer.events(generation))
-        stream = EventStream(events, ticket.close, context.options.stream_ping_seconds)
+        events = _Events(generation, answer.writer(generation))
+        stream = EventStream(events.next, ticket.close, context.options.stream_ping_seconds)
         stack.pop_all()
         return stream
 
 
-async def _with_error_event(events: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """An error after the status line is the last event; the end mark does not follow it."""
-    try:
-        async for data in events:
-            yield data
-    except RequestError as error:
-        yield event(error_body(error))
-    except Exception:
-        logger.exception("a stream failed")
-        yield event(INTERNAL_ERROR)
+class _Events:
+    """A generation as bytes: all that is new in one piece, and the end with the last output."""
+
+    def __init__(self, generation: Generation, writer: EventWriter) -> None:
+        self._generation = generation
+        self._writer = writer
+        self._is_over = False
+
+    async def next(self) -> bytes:
+        """Nothing at the end. An error after the status line is the last event; the end mark does
+        not follow it."""
+        data = b""
+        try:
+            while not data and not self._is_over:
+                news = await self._generation.news()
+                data = b"".join([self._writer.write(choice, output) for choice, output in news])
+                if self._generation.is_over:
+                    self._is_over = True
+                    data += self._writer.end()
+        except RequestError as error:
+            self._is_over = True
+            return event(error_body(error))
+        except Exception:
+            logger.exception("a stream failed")
+            self._is_over = True
+            return event(INTERNAL_ERROR)
+        return data

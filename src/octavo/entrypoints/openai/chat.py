@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 from msgspec import UNSET, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +17,7 @@ from octavo.entrypoints.openai.answers import (
 )
 from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
 from octavo.entrypoints.openai.errors import json_response
-from octavo.entrypoints.openai.logprobs import chat_logprobs, prompt_logprobs
+from octavo.entrypoints.openai.logprobs import TokenSpelling, chat_logprobs, prompt_logprobs
 from octavo.entrypoints.openai.open_requests import Generation
 from octavo.entrypoints.openai.requests import ChatRequest
 from octavo.entrypoints.openai.responses import (
@@ -34,7 +32,7 @@ from octavo.entrypoints.openai.responses import (
     Usage,
 )
 from octavo.entrypoints.openai.sampling import chat_params
-from octavo.entrypoints.openai.streaming import DONE, event
+from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
 from octavo.entrypoints.openai.usage import UsageCounter
 
 
@@ -76,24 +74,9 @@ class ChatAnswer:
         )
         return json_response(body)
 
-    async def events(self, generation: Generation) -> AsyncIterator[bytes]:
-        """Per choice: its role, its text, its finish. Then usage if asked for, and the end mark."""
-        counter = UsageCounter(generation.requests)
-        started: set[int] = set()
-        async for index, output in generation.outputs():
-            counter.add(index, output)
-            usage = self._head.chunk_usage(counter)
-            if index not in started:
-                started.add(index)
-                delta = ChatDelta(role="assistant", content="")
-                yield self._chunk(ChatChunkChoice(index=index, delta=delta), usage)
-            if output.text or (self._wants_logprobs and output.logprobs):
-                yield self._chunk(self._delta(index, output), usage)
-            if output.finish_reason is not None:
-                yield self._chunk(_finish(index, output), usage)
-        if self._head.include_usage:
-            yield self._chunk(None, counter.usage())
-        yield DONE
+    def writer(self, generation: Generation) -> ChatEvents:
+        spelling = self._spelling if self._wants_logprobs else None
+        return ChatEvents(self._head, generation, spelling)
 
     def _choice(self, index: int, record: ChoiceRecord) -> ChatChoice:
         return ChatChoice(
@@ -112,13 +95,59 @@ class ChatAnswer:
     def _logprobs(self, entries: list[TokenLogprobs] | None) -> ChatLogprobs | None:
         return chat_logprobs(self._spelling, entries or ()) if self._wants_logprobs else None
 
-    def _delta(self, index: int, output: SequenceOutput) -> ChatChunkChoice:
-        delta = ChatDelta(content=output.text)
-        return ChatChunkChoice(index=index, delta=delta, logprobs=self._logprobs(output.logprobs))
+
+class ChatEvents:
+    """Per choice: its role, its text, its finish. Then usage if asked for, and the end mark.
+
+    `spelling` is given when log probabilities are wanted.
+    """
+
+    def __init__(
+        self, head: AnswerHead, generation: Generation, spelling: TokenSpelling | None
+    ) -> None:
+        self._head = head
+        self._counter = UsageCounter(generation.requests)
+        self._spelling = spelling
+        self._texts: dict[int, TextEvent] = {}
+
+    def write(self, choice: int, output: SequenceOutput) -> bytes:
+        self._counter.add(choice, output)
+        usage = self._head.chunk_usage(self._counter)
+        data = b""
+        if choice not in self._texts:
+            self._texts[choice] = TextEvent(lambda text: self._text(choice, text, usage))
+            delta = ChatDelta(role="assistant", content="")
+            data = self._chunk(ChatChunkChoice(index=choice, delta=delta), usage)
+        if self._spelling is not None and output.logprobs:
+            data += self._text(choice, output.text, usage, output.logprobs)
+        elif output.text:
+            data += (
+                self._text(choice, output.text, usage)
+                if self._head.has_continuous_usage
+                else self._texts[choice].with_text(output.text)
+            )
+        if output.finish_reason is not None:
+            data += self._chunk(_finish(choice, output), usage)
+        return data
+
+    def end(self) -> bytes:
+        usage = self._chunk(None, self._counter.usage()) if self._head.include_usage else b""
+        return usage + DONE
+
+    def _text(
+        self,
+        choice: int,
+        text: str,
+        usage: Usage | UnsetType | None,
+        entries: list[TokenLogprobs] | None = None,
+    ) -> bytes:
+        logprobs = None if self._spelling is None else chat_logprobs(self._spelling, entries or ())
+        delta = ChatDelta(content=text)
+        return self._chunk(ChatChunkChoice(index=choice, delta=delta, logprobs=logprobs), usage)
 
     def _chunk(self, choice: ChatChunkChoice | None, usage: Usage | UnsetType | None) -> bytes:
         chunk = ChatChunk(
-            id=self.id,
+            id=self._head.id,
             created=self._head.created,
             model=self._head.model,
             choices=[] if choice is None else [choice],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 from starlette.requests import Request
@@ -25,11 +25,12 @@ from octavo.entrypoints.openai.requests import CompletionRequest
 from octavo.entrypoints.openai.responses import (
     CompletionBody,
     CompletionChoice,
+    CompletionLogprobs,
     PromptLogprobs,
     Usage,
 )
 from octavo.entrypoints.openai.sampling import completion_params
-from octavo.entrypoints.openai.streaming import DONE, event
+from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
 from octavo.entrypoints.openai.usage import UsageCounter
 
 
@@ -59,11 +60,11 @@ class CompletionAnswer:
         self, incoming: Incoming, body: CompletionRequest, prompts: Sequence[str | list[int]]
     ) -> None:
         self.id = new_id("cmpl")
-        self._head = AnswerHead(incoming, body, self.id)
-        self._tokenizer = incoming.context.inputs.tokenizer
+        self.head = AnswerHead(incoming, body, self.id)
+        self.tokenizer = incoming.context.inputs.tokenizer
         self._prompts = prompts
-        self._echo = body.echo
-        self._wants_logprobs = body.logprobs is not None
+        self.echo = body.echo
+        self.wants_logprobs = body.logprobs is not None
         self._wants_prompt_logprobs = body.prompt_logprobs is not None
 
     async def whole(self, generation: Generation) -> Response:
@@ -72,30 +73,10 @@ class CompletionAnswer:
             self._choice(index, record, records[index - index % generation.n], generation)
             for index, record in enumerate(records)
         ]
-        return json_response(self._body(choices, usage))
+        return json_response(self.body(choices, usage))
 
-    async def events(self, generation: Generation) -> AsyncIterator[bytes]:
-        """Per choice: the echo if asked for, its text, its finish. Then usage and the end mark."""
-        counter = UsageCounter(generation.requests)
-        writers: dict[int, CompletionLogprobsWriter] = {}
-        prompts = _PromptRecords()
-        async for index, output in prompts.first(generation):
-            counter.add(index, output)
-            usage = self._head.chunk_usage(counter)
-            if index not in writers:
-                writers[index] = CompletionLogprobsWriter(self._tokenizer)
-                if self._echo:
-                    entries = prompts.entries(index // generation.n)
-                    yield self._chunk(
-                        self._echoed(index, generation, entries, writers[index]), usage
-                    )
-            if output.text or (self._wants_logprobs and output.logprobs):
-                yield self._chunk(self._piece(index, output, writers[index]), usage)
-            if output.finish_reason is not None:
-                yield self._chunk(_finish(index, output), usage)
-        if self._head.include_usage:
-            yield event(self._body([], counter.usage()))
-        yield DONE
+    def writer(self, generation: Generation) -> CompletionEvents:
+        return CompletionEvents(self, generation)
 
     def _choice(
         self, index: int, record: ChoiceRecord, first: ChoiceRecord, generation: Generation
@@ -105,91 +86,115 @@ class CompletionAnswer:
         token_ids: list[int] = record.token_ids
         entries: list[TokenLogprobs | None] = [*record.logprobs]
         text = record.text
-        if self._echo:
-            text = self._prompt_text(prompt_index) + text
+        if self.echo:
+            text = self.prompt_text(prompt_index) + text
             token_ids = generation.requests[prompt_index].prompt_token_ids + token_ids
             entries = [*(first.prompt_logprobs or ()), *entries]
-        writer = CompletionLogprobsWriter(self._tokenizer)
+        writer = CompletionLogprobsWriter(self.tokenizer)
         return CompletionChoice(
             index=index,
             text=text,
-            logprobs=writer.write(token_ids, entries) if self._wants_logprobs else None,
+            logprobs=writer.write(token_ids, entries) if self.wants_logprobs else None,
             finish_reason=record.finish_reason,
             stop_reason=record.stop_reason,
             prompt_logprobs=self._prompt_logprobs(first),
         )
 
-    def _prompt_text(self, prompt_index: int) -> str:
+    def prompt_text(self, prompt_index: int) -> str:
         prompt = self._prompts[prompt_index]
         if isinstance(prompt, str):
             return prompt
-        return self._tokenizer.decode(prompt, skip_special_tokens=False)
+        return self.tokenizer.decode(prompt, skip_special_tokens=False)
 
     def _prompt_logprobs(self, record: ChoiceRecord) -> PromptLogprobs | UnsetType:
         if not self._wants_prompt_logprobs or record.prompt_logprobs is None:
             return UNSET
-        return prompt_logprobs(self._tokenizer, record.prompt_logprobs)
+        return prompt_logprobs(self.tokenizer, record.prompt_logprobs)
 
-    def _echoed(
-        self,
-        index: int,
-        generation: Generation,
-        entries: Sequence[TokenLogprobs | None],
-        writer: CompletionLogprobsWriter,
-    ) -> CompletionChoice:
-        prompt_index = index // generation.n
-        token_ids = generation.requests[prompt_index].prompt_token_ids
-        logprobs = writer.write(token_ids, entries) if self._wants_logprobs else None
-        return CompletionChoice(
-            index=index, text=self._prompt_text(prompt_index), logprobs=logprobs
-        )
-
-    def _piece(
-        self, index: int, output: SequenceOutput, writer: CompletionLogprobsWriter
-    ) -> CompletionChoice:
-        logprobs = None
-        if self._wants_logprobs:
-            logprobs = writer.write(output.token_ids, output.logprobs or ())
-        return CompletionChoice(index=index, text=output.text, logprobs=logprobs)
-
-    def _chunk(self, choice: CompletionChoice, usage: Usage | UnsetType | None) -> bytes:
-        return event(self._body([choice], usage))
-
-    def _body(
+    def body(
         self, choices: list[CompletionChoice], usage: Usage | UnsetType | None
     ) -> CompletionBody:
         return CompletionBody(
             id=self.id,
-            created=self._head.created,
-            model=self._head.model,
+            created=self.head.created,
+            model=self.head.model,
             choices=choices,
             usage=usage,
         )
 
 
-class _PromptRecords:
-    """Log probabilities of each prompt, which come with the first output of its first sequence."""
+class CompletionEvents:
+    """Per choice: the echo if asked for, its text, its finish. Then usage and the end mark."""
 
-    def __init__(self) -> None:
-        self._entries: dict[int, Sequence[TokenLogprobs | None]] = {}
+    def __init__(self, answer: CompletionAnswer, generation: Generation) -> None:
+        self._answer = answer
+        self._generation = generation
+        self._counter = UsageCounter(generation.requests)
+        self._writers: dict[int, CompletionLogprobsWriter] = {}
+        self._texts: dict[int, TextEvent] = {}
+        # Log probabilities of each prompt come with the first output of its first sequence; the
+        # others' outputs are held back until then.
+        self._prompt_entries: dict[int, Sequence[TokenLogprobs | None]] = {}
+        self._held: dict[int, list[tuple[int, SequenceOutput]]] = {}
 
-    def entries(self, prompt_index: int) -> Sequence[TokenLogprobs | None]:
-        return self._entries[prompt_index]
+    def write(self, choice: int, output: SequenceOutput) -> bytes:
+        prompt_index = choice // self._generation.n
+        if prompt_index in self._prompt_entries:
+            return self._say(choice, output)
+        if output.index != 0:
+            self._held.setdefault(prompt_index, []).append((choice, output))
+            return b""
+        self._prompt_entries[prompt_index] = output.prompt_logprobs or ()
+        held = self._held.pop(prompt_index, ())
+        return b"".join([self._say(*one) for one in ((choice, output), *held)])
 
-    async def first(self, generation: Generation) -> AsyncIterator[tuple[int, SequenceOutput]]:
-        """The generation's outputs, those of a prompt held back until its first sequence spoke."""
-        held: dict[int, list[tuple[int, SequenceOutput]]] = {}
-        async for index, output in generation.outputs():
-            prompt_index = index // generation.n
-            if prompt_index in self._entries:
-                yield index, output
-            elif output.index != 0:
-                held.setdefault(prompt_index, []).append((index, output))
-            else:
-                self._entries[prompt_index] = output.prompt_logprobs or ()
-                yield index, output
-                for item in held.pop(prompt_index, ()):
-                    yield item
+    def end(self) -> bytes:
+        if not self._answer.head.include_usage:
+            return DONE
+        return event(self._answer.body([], self._counter.usage())) + DONE
+
+    def _say(self, choice: int, output: SequenceOutput) -> bytes:
+        self._counter.add(choice, output)
+        usage = self._answer.head.chunk_usage(self._counter)
+        data = b""
+        if choice not in self._writers:
+            data = self._begin(choice, usage)
+        if self._answer.wants_logprobs and (output.text or output.logprobs):
+            logprobs = self._writers[choice].write(output.token_ids, output.logprobs or ())
+            data += self._text(choice, output.text, usage, logprobs)
+        elif output.text:
+            data += (
+                self._text(choice, output.text, usage)
+                if self._answer.head.has_continuous_usage
+                else self._texts[choice].with_text(output.text)
+            )
+        if output.finish_reason is not None:
+            data += event(self._answer.body([_finish(choice, output)], usage))
+        return data
+
+    def _begin(self, choice: int, usage: Usage | UnsetType | None) -> bytes:
+        """Ready for the texts of a choice; its echo if asked for."""
+        answer = self._answer
+        writer = self._writers[choice] = CompletionLogprobsWriter(answer.tokenizer)
+        self._texts[choice] = TextEvent(lambda text: self._text(choice, text, usage))
+        if not answer.echo:
+            return b""
+        prompt_index = choice // self._generation.n
+        logprobs = None
+        if answer.wants_logprobs:
+            token_ids = self._generation.requests[prompt_index].prompt_token_ids
+            logprobs = writer.write(token_ids, self._prompt_entries[prompt_index])
+        return self._text(choice, answer.prompt_text(prompt_index), usage, logprobs)
+
+    def _text(
+        self,
+        choice: int,
+        text: str,
+        usage: Usage | UnsetType | None,
+        logprobs: CompletionLogprobs | None = None,
+    ) -> bytes:
+        piece = CompletionChoice(index=choice, text=text, logprobs=logprobs)
+        return event(self._answer.body([piece], usage))
 
 
 def _finish(index: int, output: SequenceOutput) -> CompletionChoice:

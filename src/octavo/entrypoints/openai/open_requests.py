@@ -6,7 +6,7 @@ The bound is checked before any work is done for a request. Knows streams, but n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -14,7 +14,6 @@ from octavo.core.outputs import SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineClient
 from octavo.engine.streams import OutputStream
-from octavo.entrypoints.openai.streaming import merge
 from octavo.errors import CapacityError, EngineDead, RequestError, ServerDraining
 
 
@@ -50,24 +49,60 @@ class Generation:
     """The outputs of one HTTP request. A choice is a prompt's index times n, plus a sequence's."""
 
     def __init__(self, ticket: Ticket, requests: Sequence[EngineRequest]) -> None:
-        self.ticket = ticket
         self.requests = requests
         self.n = requests[0].sampling_params.n
+        self._streams = ticket.streams
+        self._waiter: asyncio.Future[None] | None = None
+        self._failure: GenerationFailed | None = None
+        for stream in self._streams:
+            stream.on_news = self._wake
 
     @property
     def num_choices(self) -> int:
         return self.n * len(self.requests)
 
-    async def outputs(self) -> AsyncIterator[tuple[int, SequenceOutput]]:
-        """(choice, output) as they come. Raises `EngineDead` or `GenerationFailed`."""
-        async for prompt_index, output in merge(self.ticket.streams):
-            choice = prompt_index * self.n + output.index
-            if output.finish_reason != "error":
-                yield choice, output
-                continue
-            if output.token_ids:
-                yield choice, replace(output, finish_reason=None)
-            raise GenerationFailed(output.error or "the engine failed on this request")
+    @property
+    def is_over(self) -> bool:
+        """All outputs have been given, and there was no error."""
+        return self._failure is None and all(stream.is_over for stream in self._streams)
+
+    async def news(self) -> list[tuple[int, SequenceOutput]]:
+        """(choice, output) of what is new, in one go; nothing at the end.
+
+        Raises `EngineDead` or `GenerationFailed` after all that came before.
+        """
+        while self._failure is None:
+            news = self._take()
+            if news:
+                return news
+            if self._failure is None and self.is_over:
+                return []
+            for stream in self._streams:
+                if stream.error is not None:
+                    raise stream.error
+            if self._failure is None:
+                self._waiter = asyncio.get_running_loop().create_future()
+                await self._waiter
+        raise self._failure
+
+    def _take(self) -> list[tuple[int, SequenceOutput]]:
+        news = []
+        for prompt_index, stream in enumerate(self._streams):
+            for output in stream.take():
+                choice = prompt_index * self.n + output.index
+                if output.finish_reason == "error":
+                    self._failure = GenerationFailed(
+                        output.error or "the engine failed on this request"
+                    )
+                    output = replace(output, finish_reason=None)
+                    if not output.token_ids:
+                        continue
+                news.append((choice, output))
+        return news
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
 class OpenRequests:

@@ -30,7 +30,10 @@ class ServedApp:
         self._options = options
         self._client = client
         self.metrics = EngineMetrics(
-            options.served_model_name[0], max_model_len, _page_facts(front)
+            options.served_model_name[0],
+            max_model_len,
+            _page_facts(front),
+            shares_process=not options.engine_process,
         )
         client.observe(self.metrics)
         model = ModelInfo(

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-
-Result = TypeVar("Result")
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -22,6 +21,17 @@ _ENCODER = msgspec.json.Encoder()
 def event(body: object) -> bytes:
     """One event. JSON has no line breaks, so one line holds it."""
     return b"data: " + _ENCODER.encode(body) + b"\n\n"
+
+
+class TextEvent:
+    """An event of which only one text changes: the rest is encoded once."""
+
+    def __init__(self, make: Callable[[str], bytes]) -> None:
+        mark = uuid.uuid4().hex
+        self._before, self._after = make(mark).split(f'"{mark}"'.encode())
+
+    def with_text(self, text: str) -> bytes:
+        return self._before + _ENCODER.encode(text) + self._after
 
 
 async def wait_disconnect(receive: Receive) -> None:
@@ -44,7 +54,8 @@ async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Respon
 
 
 class EventStream(Response):
-    """Sends events as they come; a comment line when there was none for `ping_seconds`.
+    """Sends what `next_events` returns, until it returns nothing; a comment line when there was
+    nothing for `ping_seconds`.
 
     `close` is called in any case, when the events are over or the client is gone.
     """
@@ -52,11 +63,14 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, events: AsyncIterator[bytes], close: Callable[[], None], ping_seconds: float
+        self,
+        next_events: Callable[[], Awaitable[bytes]],
+        close: Callable[[], None],
+        ping_seconds: float,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache"})
         del self.headers["content-length"]
-        self._events = events
+        self._next_events = next_events
         self._close = close
         self._ping_seconds = ping_seconds
         self._is_due = False
@@ -86,7 +100,7 @@ class EventStream(Response):
                 "headers": self.raw_headers,
             }
         )
-        async for data in self._events:
+        while data := await self._next_events():
             self._is_due = False
             await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -104,31 +118,3 @@ async def _cancel(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def merge(
-    streams: Sequence[AsyncIterator[Result]],
-) -> AsyncIterator[tuple[int, Result]]:
-    """Items of several iterators as they come, with the iterator's index. Ends after the last."""
-    if len(streams) == 1:
-        async for item in streams[0]:
-            yield 0, item
-        return
-    waiting = {asyncio.ensure_future(_next(stream)): i for i, stream in enumerate(streams)}
-    try:
-        while waiting:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            for task in sorted(done, key=waiting.__getitem__):
-                index = waiting.pop(task)
-                for item in task.result():
-                    yield index, item
-                    waiting[asyncio.ensure_future(_next(streams[index]))] = index
-    finally:
-        await _cancel(*waiting)
-
-
-async def _next(stream: AsyncIterator[Result]) -> list[Result]:
-    """The next item, or nothing at the end."""
-    async for item in stream:
-        return [item]
-    return []

@@ -24,13 +24,15 @@ constexpr int64_t activation_row_bytes(int64_t columns) {
   return (bytes + 63) / 64 * 64;
 }
 
-// Rows are split into panels of nearly equal size, none above row_block; panel p of `rows` rows.
+// Rows are split into panels of nearly equal size, none above row_block; more than one panel are an
+// even number, so that two workers have as many each. Panel p of `rows` rows:
 struct Panel {
   int32_t first_row;
   int32_t rows;
 };
 constexpr int32_t num_panels(int32_t rows, int32_t row_block) {
-  return (rows + row_block - 1) / row_block;
+  const int32_t n = (rows + row_block - 1) / row_block;
+  return n > 1 ? (n + 1) / 2 * 2 : n;
 }
 constexpr Panel panel(int32_t p, int32_t rows, int32_t row_block) {
   const int32_t n = num_panels(rows, row_block);

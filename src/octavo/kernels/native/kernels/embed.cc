@@ -9,7 +9,8 @@ void embed(const KernelCall& call) {
   const PackedMatrix& matrix = call.matrix(call.instruction.inputs[0]);
   const Operand& y = call.instruction.outputs[0];
   const F32x16 scale = splat(call.instruction.floats[0]);
-  for (int64_t t = call.next_item(); t < call.rows(); t = call.next_item()) {
+  const int64_t rows = call.rows();
+  for (int64_t t = call.next_of(rows); t < rows; t = call.next_of(rows)) {
     // Ids are checked where requests enter; here a bad one must only not leave the matrix.
     int64_t id = call.step.token_ids[t];
     id = id < 0 ? 0 : id >= matrix.rows ? matrix.rows - 1 : id;

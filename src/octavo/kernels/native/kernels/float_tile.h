@@ -63,7 +63,7 @@ OCTAVO_INLINE void store_sums(const F32x16 (&even)[R], const F32x16 (&odd)[R], f
 
 template <WeightFormat kFormat, int R>
 void f32_tile_product(const std::byte* tile, ActivationRows activations, int64_t columns,
-                      float* out) {
+                      int64_t /*ahead*/, float* out) {
   F32x16 even[R], odd[R];
   clear(even, odd);
   const float* line = reinterpret_cast<const float*>(activations.data);
@@ -77,13 +77,16 @@ void f32_tile_product(const std::byte* tile, ActivationRows activations, int64_t
 
 #if defined(OCTAVO_LEVEL_avx512_bf16)
 
-// `count` pairs of k, the first at `weights`.
+// `count` pairs of k, the first at `weights`; `ahead` as for TileProduct.
 template <int R>
-OCTAVO_INLINE void add_bf16_line(const int32_t* weights, int64_t count, const std::byte* line,
-                                 F32x16 (&even)[R], F32x16 (&odd)[R]) {
+OCTAVO_INLINE void add_bf16_line(const int32_t* weights, int64_t count, int64_t ahead,
+                                 const std::byte* line, F32x16 (&even)[R], F32x16 (&odd)[R]) {
   int64_t pair = 0;
   for (; pair + 2 <= count; pair += 2, line += 8, weights += 2 * kTileColumns) {
     const I32x16 w = load_i32(weights), next = load_i32(weights + kTileColumns);
+    for (int i = 0; i < 2; ++i) {
+      __builtin_prefetch(reinterpret_cast<const std::byte*>(weights) + ahead + i * kLineBytes);
+    }
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) even[r] = dot_bf16(even[r], w, line + r * kLineBytes);
 #pragma GCC unroll 16
@@ -97,7 +100,7 @@ OCTAVO_INLINE void add_bf16_line(const int32_t* weights, int64_t count, const st
 
 template <int R>
 void bf16_tile_product(const std::byte* tile, ActivationRows activations, int64_t columns,
-                       float* out) {
+                       int64_t ahead, float* out) {
   constexpr int64_t kPairs = kLineBytes / 4;  // of a line
   F32x16 even[R], odd[R];
   clear(even, odd);
@@ -105,10 +108,10 @@ void bf16_tile_product(const std::byte* tile, ActivationRows activations, int64_
   const std::byte* line = activations.data;
   int64_t pairs = (columns + 1) / 2;
   for (; pairs >= kPairs; pairs -= kPairs, line += R * kLineBytes) {
-    add_bf16_line(weights, kPairs, line, even, odd);
+    add_bf16_line(weights, kPairs, ahead, line, even, odd);
     weights += kPairs * kTileColumns;
   }
-  add_bf16_line(weights, pairs, line, even, odd);
+  add_bf16_line(weights, pairs, ahead, line, even, odd);
   store_sums(even, odd, out);
 }
 

@@ -133,12 +133,16 @@ OCTAVO_INLINE F32x16 load_halves(const std::byte* scales, int entry) {
 
 // Groups [0, count) of one block.
 template <WeightFormat kFormat, int R>
-OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a, F32x16 (&acc)[R]) {
+OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a, int64_t ahead,
+                             F32x16 (&acc)[R]) {
   constexpr BlockLayout kLayout = block_layout(kFormat);
   constexpr int kBits = kLayout.bits, kZero = kLayout.zero_point;
   const std::byte* scales = block;
   const std::byte* lines = block + kLayout.code_offset();
   for (int g = 0; g < count; ++g, lines += kLayout.code_bytes(), a.data += a.kBytes) {
+    for (int i = 0; i < kLayout.code_bytes(); i += kLineBytes) {
+      __builtin_prefetch(lines + ahead + i);
+    }
     if constexpr (kLayout.scales == ScaleKind::kPlain) {
       add_scaled<kBits, kZero, Span::kWhole>(lines, a, load_halves(scales, g), acc);
     } else if constexpr (kLayout.scales == ScaleKind::kMinimum) {
@@ -162,19 +166,19 @@ OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a,
 
 template <WeightFormat kFormat, int R>
 void integer_tile_product(const std::byte* tile, ActivationRows activations, int64_t columns,
-                          float* out) {
+                          int64_t ahead, float* out) {
   constexpr BlockLayout kLayout = block_layout(kFormat);
   F32x16 acc[R];
   for (int r = 0; r < R; ++r) acc[r] = zero_f32();
   PanelGroup<R> a{activations.data};
   int64_t groups = columns / kGroup;
   for (; groups >= kLayout.groups; groups -= kLayout.groups) {
-    add_block<kFormat, R>(tile, kLayout.groups, a, acc);
+    add_block<kFormat, R>(tile, kLayout.groups, a, ahead, acc);
     tile += kLayout.bytes();
     a.data += kLayout.groups * a.kBytes;
   }
   if (kLayout.groups > 1 && groups > 0) {
-    add_block<kFormat, R>(tile, static_cast<int>(groups), a, acc);
+    add_block<kFormat, R>(tile, static_cast<int>(groups), a, ahead, acc);
   }
   for (int r = 0; r < R; ++r) store(out + r * kTileColumns, acc[r]);
 }

@@ -32,10 +32,10 @@ class GatedTiles {
   const Operand& activations() const { return x_; }
 
   // values[row][lane] of one tile, rows `stride` floats apart.
-  void multiply(Panel panel, int64_t tile, int64_t stride, float* values) {
+  void multiply(Panel panel, int64_t tile, int64_t step, int64_t stride, float* values) {
     alignas(64) float gates[kRowBlock * kTileColumns], ups[kRowBlock * kTileColumns];
-    multiply(gate_, panel, tile, gates);
-    multiply(up_, panel, tile, ups);
+    multiply(gate_, panel, tile, step, gates);
+    multiply(up_, panel, tile, step, ups);
     for (int r = 0; r < panel.rows; ++r) {
       const int i = r * kTileColumns;
       store(values + r * stride, gated(gelu_, load(gates + i), load(ups + i)));
@@ -43,10 +43,11 @@ class GatedTiles {
   }
 
  private:
-  void multiply(const PackedMatrix& matrix, Panel panel, int64_t tile, float* products) {
+  void multiply(const PackedMatrix& matrix, Panel panel, int64_t tile, int64_t step,
+                float* products) {
     tile_product(matrix.format, panel.rows)(matrix.data + tile * matrix.tile_bytes,
                                             panels_.panel(panel, matrix.format), matrix.columns,
-                                            products);
+                                            step * matrix.tile_bytes, products);
   }
 
   const Operand& x_;
@@ -62,9 +63,9 @@ void linear_gated(const KernelCall& call) {
   GatedTiles tiles(call);
   const Operand& y = call.instruction.outputs[0];
   for_panel_tiles(call, tiles.activations(), tiles.num_tiles(), tiles.tile_bytes(),
-                  [&](Panel panel, int64_t tile) {
+                  [&](Panel panel, int64_t tile, int64_t step) {
                     alignas(64) float values[kRowBlock * kTileColumns];
-                    tiles.multiply(panel, tile, kTileColumns, values);
+                    tiles.multiply(panel, tile, step, kTileColumns, values);
                     const int64_t column = tile * kTileColumns;
                     const int64_t count = clamp(y.width - column, 0, kTileColumns);
                     for (int r = 0; r < panel.rows; ++r) {
@@ -83,17 +84,17 @@ void linear_gated(const KernelCall& call) {
 void linear_gated_quantize(const KernelCall& call) {
   GatedTiles tiles(call);
   const Operand& y = call.instruction.outputs[0];
-  for_panel_tiles(
-      call, tiles.activations(), tiles.num_tiles() / kGroupTiles, kGroupTiles * tiles.tile_bytes(),
-      [&](Panel panel, int64_t group) {
-        alignas(64) float values[kRowBlock * kGroup];
-        for (int64_t t = 0; t < kGroupTiles; ++t) {
-          tiles.multiply(panel, group * kGroupTiles + t, kGroup, values + t * kTileColumns);
-        }
-        quantize_group(
-            values, kGroup,
-            group_slots(call.row<std::byte>(y, panel.first_row), group * kGroup, panel.rows));
-      });
+  for_panel_tiles(call, tiles.activations(), tiles.num_tiles() / kGroupTiles,
+                  kGroupTiles * tiles.tile_bytes(), [&](Panel panel, int64_t group, int64_t step) {
+                    alignas(64) float values[kRowBlock * kGroup];
+                    for (int64_t t = 0; t < kGroupTiles; ++t) {
+                      tiles.multiply(panel, group * kGroupTiles + t, step * kGroupTiles, kGroup,
+                                     values + t * kTileColumns);
+                    }
+                    quantize_group(values, kGroup,
+                                   group_slots(call.row<std::byte>(y, panel.first_row),
+                                               group * kGroup, panel.rows));
+                  });
 }
 
 }  // namespace octavo::OCTAVO_LEVEL

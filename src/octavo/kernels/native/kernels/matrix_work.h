@@ -25,11 +25,11 @@ inline int64_t streaming_tiles(int64_t num_tiles, int64_t tile_bytes, int num_wo
   return divide_up(num_tiles, items_per_worker * num_workers);
 }
 
-// Sizes of an item. A worker that takes consecutive items keeps its panels in the second-level
-// cache and streams tiles over them; within an item a few tiles stay in the first level.
+// Items are (block of panels) x (few tiles), block by block. A worker keeps the panels of its block
+// in the second-level cache and streams tiles over them; the tiles of an item stay in the first.
 struct MatrixBlocking {
-  int64_t panels;
-  int64_t tiles;
+  int64_t panel_blocks;
+  int64_t tiles;  // per item
 };
 
 // Bytes of the caches that an item's tiles and panels may take.
@@ -41,42 +41,42 @@ struct CacheShares {
 inline constexpr CacheShares kIntegerShares{12 << 10, 384 << 10};
 // Float panels are packed once for all tiles of an item, so these are many and stay in the second
 // level while the panels pass.
-inline constexpr CacheShares kFloatShares{512 << 10, INT64_MAX};
+inline constexpr CacheShares kFloatShares{512 << 10, int64_t{1} << 40};
 
+// As many panel blocks for each worker, where there are enough panels: the rows that it computed in
+// the last instruction are then those that it reads in this one.
 inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
                                       int64_t tile_bytes, int num_workers, CacheShares shares) {
   if (num_panels == 1) return {1, streaming_tiles(num_tiles, tile_bytes, num_workers)};
-  const int64_t wanted_items = num_workers == 1 ? 1 : 16 * num_workers;
-  const int64_t tiles = clamp(shares.tiles / tile_bytes, 1, 8);
-  const int64_t tile_items = divide_up(num_tiles, tiles);
-  const int64_t panels_for_balance = num_panels * tile_items / wanted_items;
-  const int64_t panels_for_cache = shares.panels / panel_bytes;
-  const int64_t panels =
-      panels_for_balance < panels_for_cache ? panels_for_balance : panels_for_cache;
-  return {clamp(panels, 1, num_panels), tiles};
+  const int64_t blocks_per_worker =
+      divide_up(num_panels * panel_bytes, shares.panels * num_workers);
+  return {clamp(blocks_per_worker * num_workers, 1, num_panels),
+          clamp(shares.tiles / tile_bytes, 1, 8)};
 }
 
-// body(panel, tile) for every panel of x's rows and every tile, shared among the workers.
+// body(panel, tile, step) for every panel of x's rows and every tile, shared among the workers.
+// Tile + step is the tile that follows when all panels have met this one.
 template <class Body>
 inline void for_panel_tiles(const KernelCall& call, const Operand& x, int64_t num_tiles,
                             int64_t tile_bytes, Body body) {
   const int32_t rows = call.rows();
   const int64_t panels = num_panels(rows, kRowBlock);
   if (panels == 0) return;
-  const MatrixBlocking block =
+  const MatrixBlocking blocking =
       matrix_blocking(panels, x.row_stride * kRowBlock, num_tiles, tile_bytes, call.num_workers,
                       x.dtype == DType::kQ8 ? kIntegerShares : kFloatShares);
-  const int64_t tile_items = divide_up(num_tiles, block.tiles);
-  const int64_t items = tile_items * divide_up(panels, block.panels);
-  for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
-    const int64_t first_panel = item / tile_items * block.panels;
-    const int64_t i = item % tile_items;  // items of nearly equal size
+  const int64_t tile_items = divide_up(num_tiles, blocking.tiles);
+  const int64_t items = blocking.panel_blocks * tile_items;
+  for (int64_t item = call.next_of(items); item < items; item = call.next_of(items)) {
+    const int64_t block = item / tile_items, i = item % tile_items;  // both of nearly equal size
+    const int64_t first_panel = block * panels / blocking.panel_blocks;
+    const int64_t last_panel = (block + 1) * panels / blocking.panel_blocks;
     const int64_t first_tile = i * num_tiles / tile_items;
-    const int64_t last_panel = clamp(first_panel + block.panels, 0, panels);
     const int64_t last_tile = (i + 1) * num_tiles / tile_items;
+    const int64_t step = panels == 1 ? 1 : blocking.tiles;
     for (int64_t p = first_panel; p < last_panel; ++p) {
       const Panel rows_of_panel = panel(static_cast<int32_t>(p), rows, kRowBlock);
-      for (int64_t tile = first_tile; tile < last_tile; ++tile) body(rows_of_panel, tile);
+      for (int64_t tile = first_tile; tile < last_tile; ++tile) body(rows_of_panel, tile, step);
     }
   }
 }

@@ -38,7 +38,7 @@ void rms_norm_quantize(const KernelCall& call) {
   const Operand& y = call.instruction.outputs[0];
   const float eps = call.instruction.floats[0];
   const int32_t rows = call.rows(), items = num_panels(rows, kRowBlock);
-  for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
+  for (int64_t item = call.next_of(items); item < items; item = call.next_of(items)) {
     const Panel p = panel(static_cast<int32_t>(item), rows, kRowBlock);
     std::byte* out = call.row<std::byte>(y, p.first_row);
     float scales[kRowBlock];

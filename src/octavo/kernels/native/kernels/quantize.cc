@@ -14,7 +14,7 @@ void quantize(const KernelCall& call) {
   const int64_t pieces = (x.width + kPieceColumns - 1) / kPieceColumns;
   const int64_t stride = x.row_stride / static_cast<int64_t>(sizeof(float));
   const int64_t items = pieces * num_panels(rows, kRowBlock);
-  for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
+  for (int64_t item = call.next_of(items); item < items; item = call.next_of(items)) {
     const Panel p = panel(static_cast<int32_t>(item / pieces), rows, kRowBlock);
     const int64_t first = item % pieces * kPieceColumns;
     const int64_t columns = x.width - first < kPieceColumns ? x.width - first : kPieceColumns;

@@ -13,7 +13,9 @@ template <class Body>
 inline void for_row_chunks(const KernelCall& call, Body body) {
   const int64_t rows = call.rows();
   const int64_t chunk = rows / (8 * call.num_workers) + 1;
-  for (int64_t first = call.next_item() * chunk; first < rows; first = call.next_item() * chunk) {
+  const int64_t chunks = (rows + chunk - 1) / chunk;
+  for (int64_t i = call.next_of(chunks); i < chunks; i = call.next_of(chunks)) {
+    const int64_t first = i * chunk;
     body(first, first + chunk < rows ? first + chunk : rows);
   }
 }
@@ -25,7 +27,7 @@ inline void for_spans(const KernelCall& call, int64_t width, Body body) {
   constexpr int64_t kSpan = 4096;
   const int64_t spans = (width + kSpan - 1) / kSpan;
   const int64_t items = spans * call.rows();
-  for (int64_t item = call.next_item(); item < items; item = call.next_item()) {
+  for (int64_t item = call.next_of(items); item < items; item = call.next_of(items)) {
     const int64_t column = item % spans * kSpan;
     body(item / spans, column, width - column < kSpan ? width - column : kSpan);
   }

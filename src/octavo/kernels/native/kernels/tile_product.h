@@ -16,9 +16,11 @@ struct ActivationRows {
 };
 
 // out[row][lane] = sum over k of activation[row][k] * weight[lane][k]. Each (row, lane) is summed
-// by the same operations in the same order whatever the number of rows.
+// by the same operations in the same order whatever the number of rows. The bytes `ahead` of the
+// tile are those that will be wanted next: the processor's own prefetching ends at each page, and a
+// tile is hardly longer (62 instead of 55 % of the dot product rate at 32 rows of SmolLM2).
 using TileProduct = void (*)(const std::byte* tile, ActivationRows activations, int64_t columns,
-                             float* out);
+                             int64_t ahead, float* out);
 
 // The product for `rows` (1..kRowBlock) rows.
 TileProduct tile_product(WeightFormat format, int rows);

@@ -64,7 +64,11 @@ int64_t nanoseconds_between(std::chrono::steady_clock::time_point from,
 }  // namespace
 
 Program::Program(ThreadPool& pool, std::vector<Instruction> instructions, const ArenaShape& shape)
-    : pool_(pool), instructions_(std::move(instructions)), shape_(shape) {
+    : pool_(pool),
+      instructions_(std::move(instructions)),
+      shape_(shape),
+      shares_{std::vector<ShareCounter>(static_cast<size_t>(pool.num_threads())),
+              std::vector<ShareCounter>(static_cast<size_t>(pool.num_threads()))} {
   for (size_t kind = 0; kind < kNumRowKinds; ++kind) {
     memory_[kind] = MappedMemory(arena_bytes(shape.row_bytes[kind], shape.max_rows[kind]));
     arenas_[kind] = memory_[kind].data();
@@ -123,6 +127,7 @@ std::byte* Program::address(const Operand& o, int64_t num_rows) const {
 void Program::run(const StepView& step, int64_t count, double* seconds) {
   const std::lock_guard<std::mutex> turn(callers_);
   counters_[0].value.store(0, std::memory_order_relaxed);
+  for (ShareCounter& share : shares_[0]) share.taken.store(0, std::memory_order_relaxed);
   pool_.run([&](int worker) { walk(step, count, seconds, worker); });
 }
 
@@ -135,11 +140,12 @@ void Program::walk(const StepView& step, int64_t count, double* seconds, int wor
     const auto start =
         measures ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (step.rows(static_cast<int>(instruction.rows)) > 0) {
-      // The next instruction's counter was last used before the barrier that all have passed.
+      // The next instruction's counters were last used before the barrier that all have passed.
       if (worker == 0) counters_[turn ^ 1].value.store(0, std::memory_order_relaxed);
+      shares_[turn ^ 1][static_cast<size_t>(worker)].taken.store(0, std::memory_order_relaxed);
       instruction.kernel({instruction, step, arenas_.data(), scratch.data(), scratch.size(),
                           shared_scratch_.data(), shared_scratch_.size(), counters_[turn].value,
-                          worker, pool_.num_threads()});
+                          shares_[turn].data(), worker, pool_.num_threads()});
       pool_.barrier().wait(worker);
       turn ^= 1;
     }

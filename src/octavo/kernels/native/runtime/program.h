@@ -55,6 +55,7 @@ class Program {
     std::atomic<int64_t> value{0};
   };
   std::array<Counter, 2> counters_;
+  std::array<std::vector<ShareCounter>, 2> shares_;  // [turn][worker]
 };
 
 }  // namespace octavo

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# All figures of docs/performance.md, most important first; a part that is interrupted keeps its rounds.
+#
+#   benchmarks/run_all.sh --models DIR --llama-bench P [--openvino-python P] [--vllm-python P]
+#       [--transformers-python P] [--out DIR] [--parts "smollm2 qwen05 ..."]
+#
+# DIR holds the GGUF files; qwen2.5-0.5b-q4_0.gguf (for OpenVINO), smollm2-bf16.gguf, qwen2.5-0.5b-bf16.gguf and the
+# folders hf/smollm2-135m, hf/qwen2.5-coder-0.5b (for vLLM, transformers) where their peers are to run.
+# About 35 minutes on two quiet cores; PYTHON names the interpreter that has octavo.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+python=${PYTHON:-.venv/bin/python}
+export PYTHONPATH=src:.
+models='' llama='' openvino='' vllm='' transformers='' out=docs/performance
+parts="smollm2 smollm2-serving qwen05 qwen05-serving gemma3 qwen15 local bf16 bf16-serving prefix-vllm"
+while [ $# -gt 0 ]; do
+  case $1 in
+    --models) models=$2 ;;
+    --llama-bench) llama=$2 ;;
+    --openvino-python) openvino=$2 ;;
+    --vllm-python) vllm=$2 ;;
+    --transformers-python) transformers=$2 ;;
+    --out) out=$2 ;;
+    --parts) parts=$2 ;;
+    *) echo "$1 is no option" >&2; exit 2 ;;
+  esac
+  shift 2
+done
+[ -d "$models" ] || { echo "--models DIR is missing" >&2; exit 2; }
+mkdir -p "$out"
+logs=$(mktemp -d)
+echo "logs: $logs"
+
+smollm2=$models/SmolLM2-135M-Instruct.Q4_1.gguf
+gemma3=$models/gemma-3-270m-Q4_K_M.gguf
+qwen05=$models/qwen2.5-0.5b-q4.gguf
+qwen05_q4_0=$models/qwen2.5-0.5b-q4_0.gguf
+qwen15=$models/qwen2.5-1.5b-q4.gguf
+
+step() { # step SECONDS NAME COMMAND...: at most so long; its report is $out/NAME.json
+  local seconds=$1 name=$2
+  shift 2
+  echo "== $name ($(date +%T))"
+  timeout --signal=TERM --kill-after=20 "$seconds" "$@" >"$logs/$name.log" 2>&1 || echo "   $name ended with status $?"
+  cat "$logs/$name.log"
+}
+sides() { # sides SECONDS NAME MODEL ARGUMENT...
+  local seconds=$1 name=$2 model=$3
+  shift 3
+  step $((seconds + 150)) "$name" "$python" -m benchmarks.side_by_side "$model" --context 64 --seconds "$seconds" \
+    --targets --json "$out/$name.json" "$@"
+}
+serving() { # serving SECONDS NAME MODEL ARGUMENT...
+  local seconds=$1 name=$2 model=$3
+  shift 3
+  step $((seconds + 300)) "$name" "$python" -m benchmarks.serving "$model" --seconds "$seconds" \
+    --targets --json "$out/$name.json" "$@"
+}
+bench() { # bench NAME COMMAND ARGUMENT...
+  local name=$1
+  shift
+  step 120 "$name" "$python" -m octavo bench "$@" --output "$out/$name.json"
+}
+peer() { [ -z "$2" ] || printf '%s\n' "$1" "$2"; } # peer FLAG VALUE: nothing without a value
+
+mapfile -t both < <(peer --llama-bench "$llama"; peer --openvino-python "$openvino")
+mapfile -t llama_only < <(peer --llama-bench "$llama")
+mapfile -t vllm_only < <(peer --vllm-python "$vllm")
+mapfile -t bf16_peers < <(peer --vllm-python "$vllm"; peer --transformers-python "$transformers")
+q4_0=(--peer-model "openvino=$qwen05_q4_0")
+bf16_folders() { printf '%s\n' --peer-model "vllm=$models/hf/$1" --peer-model "transformers=$models/hf/$1"; }
+
+for part in $parts; do
+  case $part in
+    smollm2) sides 120 smollm2 "$smollm2" "${both[@]}" ;;
+    smollm2-serving)
+      serving 330 smollm2-serving "$smollm2" "${both[@]}" --prefix-len 1000 --most-rounds llama.cpp=5
+      ;;
+    qwen05) sides 150 qwen05 "$qwen05" "${both[@]}" "${q4_0[@]}" ;;
+    qwen05-serving)
+      serving 480 qwen05-serving "$qwen05" "${both[@]}" "${q4_0[@]}" --prefix-len 1000 --most-rounds llama.cpp=3
+      ;;
+    gemma3) sides 90 gemma3 "$gemma3" "${llama_only[@]}" ;;
+    qwen15) sides 150 qwen15 "$qwen15" "${llama_only[@]}" ;;
+    local)
+      for name in smollm2 gemma3 qwen05 qwen15; do
+        bench "$name-latency" latency "${!name}" --contexts 128 512 2048 --batch-sizes 1 2 4 8 16 32 --repeats 2 \
+          --decode-steps 8 --max-prompt-tokens 4096
+        bench "$name-startup" startup "${!name}"
+        step 60 "$name-profile" "$python" -m benchmarks.step_profile "${!name}" --json "$out/$name-profile.json"
+      done
+      ;;
+    bf16)
+      [ -n "$vllm$transformers" ] || continue
+      mapfile -t folders < <(bf16_folders smollm2-135m)
+      sides 60 smollm2-bf16 "$models/smollm2-bf16.gguf" "${bf16_peers[@]}" "${folders[@]}"
+      mapfile -t folders < <(bf16_folders qwen2.5-coder-0.5b)
+      sides 90 qwen05-bf16 "$models/qwen2.5-0.5b-bf16.gguf" "${bf16_peers[@]}" "${folders[@]}"
+      ;;
+    bf16-serving)
+      [ -n "$vllm" ] || continue
+      serving 90 smollm2-bf16-serving "$models/smollm2-bf16.gguf" "${vllm_only[@]}" --clients 32 \
+        --peer-model "vllm=$models/hf/smollm2-135m"
+      serving 120 qwen05-bf16-serving "$models/qwen2.5-0.5b-bf16.gguf" "${vllm_only[@]}" --clients 32 \
+        --peer-model "vllm=$models/hf/qwen2.5-coder-0.5b"
+      ;;
+    prefix-vllm)
+      [ -n "$vllm" ] || continue
+      serving 90 smollm2-prefix-vllm "$smollm2" "${vllm_only[@]}" --clients --prefix-len 1000 \
+        --peer-model "vllm=$models/hf/smollm2-135m"
+      serving 120 qwen05-prefix-vllm "$qwen05" "${vllm_only[@]}" --clients --prefix-len 1000 \
+        --peer-model "vllm=$models/hf/qwen2.5-coder-0.5b"
+      ;;
+    accuracy) # long: about half an hour
+      for name in smollm2 gemma3 qwen05 qwen15; do
+        step 1800 "$name-perplexity" "$python" -m benchmarks.perplexity "${!name}" --json "$out/$name-perplexity.json"
+      done
+      ;;
+    *) echo "$part is no part" >&2 ;;
+  esac
+done
+"$python" -m benchmarks.report "$out"/*.json || true

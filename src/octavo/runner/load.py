@@ -20,6 +20,7 @@ from octavo.sampling.sampler import Sampler
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
     Progress,
+    check_quantization,
     check_weights,
     held_format,
     is_integer_format,
@@ -42,16 +43,20 @@ def load_runner(
 
     `stop_token_ids` are the tokenizer's; they are kept out of answers that must go on.
 
-    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small.
+    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small
+    or a quantisation that has nothing to quantise.
     """
     assert config.threads is not None
     model = model_from_gguf(file)
     weights = model.weights()
     check_weights(file, weights, _tensors_of_config(model.config))
-    program = compile_for_file(file, model, config.dtype)
+    check_quantization(file, weights, config.quantization)
+    program = compile_for_file(file, model, config.dtype, config.quantization)
     limits, num_pages = _limits(config, model.config)
     pool = ThreadPool(config.threads)
-    loaded = load_weights(file, weights, config.dtype, pool, progress)
+    loaded = load_weights(
+        file, weights, config.dtype, pool, progress, quantization=config.quantization
+    )
     layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.config.layers]
     pages = KvCache(num_pages, layers, config.kv_cache_dtype)
     step = Step(limits)
@@ -65,11 +70,18 @@ def load_runner(
     )
 
 
-def compile_for_file(file: GGUFFile, model: Model, dtype: str, *, fuse: bool = True) -> Program:
-    """The program for the formats in which `dtype` holds the file's matrices."""
+def compile_for_file(
+    file: GGUFFile,
+    model: Model,
+    dtype: str,
+    quantization: str = "none",
+    *,
+    fuse: bool = True,
+) -> Program:
+    """The program for the formats in which the file's matrices are held."""
 
     def is_integer(weight: Weight) -> bool:
-        return is_integer_format(held_format(file, weight, dtype))
+        return is_integer_format(held_format(file, weight, dtype, quantization))
 
     return compile_program(model.forward, is_integer, fuse=fuse)
 

@@ -48,32 +48,55 @@ inline void pack_bf16_panel(const float* rows, int64_t stride, int num_rows, int
   }
 }
 
-// The panels of one worker. Float panels are packed when first asked for and kept until another
-// one is.
+// The panels of one worker. Float panels are packed when first asked for; as many as the scratch
+// holds are kept, so that a worker packs its share of a prompt once and not for every few tiles.
 class ActivationPanels {
  public:
   ActivationPanels(const KernelCall& call, const Operand& x) : call_(call), x_(x) {}
 
   ActivationRows panel(Panel rows, WeightFormat format) {
-    const std::byte* x = call_.row<const std::byte>(x_, rows.first_row);
-    if (x_.dtype == DType::kQ8) return {x};
-    const bool pairs = takes_bf16_lines(format);
-    std::byte* const packed = call_.scratch + (pairs ? kPairsOffset : 0);
-    if (packed_row_[pairs] != rows.first_row) {
-      packed_row_[pairs] = rows.first_row;
-      const auto pack = pairs ? pack_bf16_panel : pack_f32_panel;
-      pack(reinterpret_cast<const float*>(x), x_.row_stride / 4, rows.rows, x_.width, packed);
-    }
-    return {packed};
+    if (x_.dtype == DType::kQ8) return {call_.row<const std::byte>(x_, rows.first_row)};
+    const int64_t third = call_.scratch_bytes / 3 / kLineBytes * kLineBytes;
+    if (takes_bf16_lines(format)) return {bf16_.panel(call_, x_, rows, call_.scratch, third)};
+    return {f32_.panel(call_, x_, rows, call_.scratch + third, 2 * third)};
   }
 
  private:
-  static constexpr int64_t kPairsOffset = kRowBlock * kMaxFloatColumns * 4;
-  static_assert(kPairsOffset / 2 * 3 <= kMinScratchBytes);
+  // Panels of one form, in slots by their number.
+  template <bool kBf16>
+  struct Slots {
+    static constexpr int64_t kLineColumns = kBf16 ? 2 * kLanes : kLanes;
+    static constexpr int kMaxSlots = 64;
+    static_assert(kMaxFloatColumns / kLineColumns * kRowBlock * kLineBytes <=
+                  kMinScratchBytes / 3 * (kBf16 ? 1 : 2));
+
+    int32_t held[kMaxSlots];  // the first row of the panel in each of `count` slots
+    int64_t count = 0;
+
+    const std::byte* panel(const KernelCall& call, const Operand& x, Panel rows, std::byte* memory,
+                           int64_t bytes) {
+      const int64_t slot_bytes = divide_up(x.width, kLineColumns) * kRowBlock * kLineBytes;
+      if (count == 0) {
+        count = clamp(bytes / slot_bytes, 1, kMaxSlots);
+        for (int i = 0; i < count; ++i) held[i] = -1;
+      }
+      const int64_t panels = num_panels(call.rows(), kRowBlock);
+      const int64_t number = divide_up(rows.first_row * panels, call.rows());
+      std::byte* const packed = memory + number % count * slot_bytes;
+      if (held[number % count] != rows.first_row) {
+        held[number % count] = rows.first_row;
+        const auto pack = kBf16 ? pack_bf16_panel : pack_f32_panel;
+        pack(call.row<const float>(x, rows.first_row), x.row_stride / 4, rows.rows, x.width,
+             packed);
+      }
+      return packed;
+    }
+  };
 
   const KernelCall& call_;
   const Operand& x_;
-  int32_t packed_row_[2] = {-1, -1};  // the first row of each form's panel in the scratch
+  Slots<false> f32_;
+  Slots<true> bf16_;
 };
 
 }  // namespace octavo::OCTAVO_LEVEL

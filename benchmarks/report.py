@@ -9,6 +9,7 @@ file's figures become one table; its heading is the model's name. Measures nothi
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -22,6 +23,8 @@ BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 OCTAVO, PEERS = "octavo", ("llama.cpp", "openvino", "vllm", "transformers")
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 Files = Sequence[tuple[Path, Report]]
+Lines = dict[str, list[tuple[float, float]]]
+"""Points of a chart by label."""
 
 
 def main() -> None:
@@ -57,12 +60,12 @@ def sections(files: Files, folder: Path) -> Iterable[str]:
             yield from perplexity_table([report for _, report in chosen])
             continue
         for path, report in chosen:
-            yield f"**{report.model}** ({settings_line(report)})\n"
+            yield heading(report) + "\n"
             yield from table(report)
             yield ""
             chart = path.with_suffix(".svg")
-            if kind in CHARTS and chart.exists():
-                yield f"![{title}, {report.model}]({chart.relative_to(folder)})\n"
+            if chart.exists():
+                yield f"![{title}, {report.model}]({os.path.relpath(chart, folder)})\n"
 
 
 def machines(files: Files) -> Iterable[str]:
@@ -75,9 +78,11 @@ def machines(files: Files) -> Iterable[str]:
         yield f"- {rates_line(best)}"
 
 
-def settings_line(report: Report) -> str:
-    shown = {name: value for name, value in report.settings.items() if value not in ("", None)}
-    return ", ".join(f"{name} {value}" for name, value in shown.items())
+def heading(report: Report) -> str:
+    shown = [
+        f"{name} {value}" for name, value in report.settings.items() if value not in ("", None)
+    ]
+    return f"**{report.model}**" + (f" ({', '.join(shown)})" if shown else "")
 
 
 def contest_table(report: Report) -> Iterable[str]:
@@ -177,48 +182,50 @@ def row(cells: Sequence[str]) -> str:
 
 
 def draw_charts(files: Files) -> None:
+    """Beside each report that has points to draw."""
     for path, report in files:
-        if report.kind in CHARTS:
-            text = CHARTS[report.kind](report)
-            path.with_suffix(".svg").write_text(text, encoding="utf-8")
+        lines = CHARTS[report.kind](report) if report.kind in CHARTS else {}
+        if lines:
+            path.with_suffix(".svg").write_text(chart(report, lines), encoding="utf-8")
 
 
-def serving_chart(report: Report) -> str:
+def chart(report: Report, lines: Lines) -> str:
+    drawn = [Line(label, points) for label, points in lines.items()]
+    title = f"{KINDS[report.kind][0]}, {report.model}"
+    return line_chart(title, "sequences at once", "tokens/s", drawn)
+
+
+def serving_lines(report: Report) -> Lines:
     """Output tokens per second by clients, a line for each contender."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     for metric in report.metrics:
         contender, _, what = metric.name.partition(", ")
         if metric.unit == "tokens/s" and what.endswith(" clients"):
             clients = float(what.removesuffix(" clients"))
             lines.setdefault(contender, []).append((clients, metric.summary.median))
-    return chart(f"Serving, {report.model}", "clients", lines)
+    return lines
 
 
-def contest_chart(report: Report) -> str:
+def contest_lines(report: Report) -> Lines:
     """Decode rates by sequences at once, a line for each contender."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     for metric in report.metrics:
         contender, _, what = metric.name.partition(" decode")
         if metric.unit == "tokens/s" and contender != metric.name:
             batch = float(what.removeprefix(" batch ") or 1)
             lines.setdefault(contender, []).append((batch, metric.summary.median))
-    return chart(f"Decode, {report.model}", "sequences at once", lines)
+    return lines
 
 
-def latency_chart(report: Report) -> str:
+def latency_lines(report: Report) -> Lines:
     """octavo's decode rates by sequences at once, a line for each context."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    lines: Lines = {}
     for metric in report.metrics:
         phase, _, context, _, batch = metric.name.split(" ")
         if phase == "decode":
             point = (float(batch), metric.summary.median)
             lines.setdefault(f"context {context}", []).append(point)
-    return chart(f"Decode by context, {report.model}", "sequences at once", lines)
-
-
-def chart(title: str, x_label: str, lines: dict[str, list[tuple[float, float]]]) -> str:
-    drawn = [Line(label, points) for label, points in lines.items()]
-    return line_chart(title, x_label, "tokens/s", drawn)
+    return lines
 
 
 KINDS: dict[str, tuple[str, Callable[[Report], Iterable[str]]]] = {
@@ -231,10 +238,10 @@ KINDS: dict[str, tuple[str, Callable[[Report], Iterable[str]]]] = {
 }
 """Title and table of each kind of report, in the order of the page."""
 
-CHARTS: dict[str, Callable[[Report], str]] = {
-    "side-by-side": contest_chart,
-    "serving side by side": serving_chart,
-    "latency": latency_chart,
+CHARTS: dict[str, Callable[[Report], Lines]] = {
+    "side-by-side": contest_lines,
+    "serving side by side": serving_lines,
+    "latency": latency_lines,
 }
 
 

@@ -6,13 +6,14 @@
 #
 # DIR holds the GGUF files; qwen2.5-0.5b-q4_0.gguf (for OpenVINO), smollm2-bf16.gguf, qwen2.5-0.5b-bf16.gguf and the
 # folders hf/smollm2-135m, hf/qwen2.5-coder-0.5b (for vLLM, transformers) where their peers are to run.
-# About 35 minutes on two quiet cores; PYTHON names the interpreter that has octavo.
+# About 35 minutes on two quiet cores for the default parts. The others: local (6 minutes), bf16 (10), bf16-serving (14),
+# prefix-vllm (8), accuracy (30). PYTHON names the interpreter that has octavo.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 export PYTHONPATH=src:.
 models='' llama='' openvino='' vllm='' transformers='' out=docs/performance
-parts="smollm2 smollm2-serving qwen05 qwen05-serving gemma3 qwen15 local bf16 bf16-serving prefix-vllm"
+parts="smollm2 smollm2-serving smollm2-prefix qwen05 gemma3 qwen05-serving qwen15 qwen05-prefix"
 while [ $# -gt 0 ]; do
   case $1 in
     --models) models=$2 ;;
@@ -36,6 +37,8 @@ gemma3=$models/gemma-3-270m-Q4_K_M.gguf
 qwen05=$models/qwen2.5-0.5b-q4.gguf
 qwen05_q4_0=$models/qwen2.5-0.5b-q4_0.gguf
 qwen15=$models/qwen2.5-1.5b-q4.gguf
+declare -A bf16=([smollm2]=$models/smollm2-bf16.gguf [qwen05]=$models/qwen2.5-0.5b-bf16.gguf)
+declare -A hf=([smollm2]=smollm2-135m [qwen05]=qwen2.5-coder-0.5b)
 
 step() { # step SECONDS NAME COMMAND...: at most so long; its report is $out/NAME.json
   local seconds=$1 name=$2
@@ -47,7 +50,7 @@ step() { # step SECONDS NAME COMMAND...: at most so long; its report is $out/NAM
 sides() { # sides SECONDS NAME MODEL ARGUMENT...
   local seconds=$1 name=$2 model=$3
   shift 3
-  step $((seconds + 150)) "$name" "$python" -m benchmarks.side_by_side "$model" --context 64 --seconds "$seconds" \
+  step $((seconds + 150)) "$name" "$python" -m benchmarks.side_by_side "$model" --batch-sizes 32 --context 32 --steps 16 --seconds "$seconds" \
     --targets --json "$out/$name.json" "$@"
 }
 serving() { # serving SECONDS NAME MODEL ARGUMENT...
@@ -55,6 +58,9 @@ serving() { # serving SECONDS NAME MODEL ARGUMENT...
   shift 3
   step $((seconds + 300)) "$name" "$python" -m benchmarks.serving "$model" --seconds "$seconds" \
     --targets --json "$out/$name.json" "$@"
+}
+prefix() { # prefix SECONDS NAME MODEL ARGUMENT...: llama-server computes the beginning in each slot, once is enough
+  serving "$@" --clients --prefix-len 1000 --most-rounds llama.cpp=1
 }
 bench() { # bench NAME COMMAND ARGUMENT...
   local name=$1
@@ -73,15 +79,13 @@ bf16_folders() { printf '%s\n' --peer-model "vllm=$models/hf/$1" --peer-model "t
 for part in $parts; do
   case $part in
     smollm2) sides 120 smollm2 "$smollm2" "${both[@]}" ;;
-    smollm2-serving)
-      serving 330 smollm2-serving "$smollm2" "${both[@]}" --prefix-len 1000 --most-rounds llama.cpp=5
-      ;;
-    qwen05) sides 150 qwen05 "$qwen05" "${both[@]}" "${q4_0[@]}" ;;
-    qwen05-serving)
-      serving 480 qwen05-serving "$qwen05" "${both[@]}" "${q4_0[@]}" --prefix-len 1000 --most-rounds llama.cpp=3
-      ;;
+    smollm2-serving) serving 330 smollm2-serving "$smollm2" "${both[@]}" --most-rounds llama.cpp=3 ;;
+    smollm2-prefix) prefix 150 smollm2-prefix "$smollm2" "${both[@]}" ;;
+    qwen05) sides 180 qwen05 "$qwen05" "${both[@]}" "${q4_0[@]}" ;;
+    qwen05-serving) serving 540 qwen05-serving "$qwen05" "${both[@]}" "${q4_0[@]}" --most-rounds llama.cpp=2 ;;
+    qwen05-prefix) prefix 360 qwen05-prefix "$qwen05" "${both[@]}" "${q4_0[@]}" ;;
     gemma3) sides 90 gemma3 "$gemma3" "${llama_only[@]}" ;;
-    qwen15) sides 150 qwen15 "$qwen15" "${llama_only[@]}" ;;
+    qwen15) sides 270 qwen15 "$qwen15" "${llama_only[@]}" ;;
     local)
       for name in smollm2 gemma3 qwen05 qwen15; do
         bench "$name-latency" latency "${!name}" --contexts 128 512 2048 --batch-sizes 1 2 4 8 16 32 --repeats 2 \
@@ -92,23 +96,26 @@ for part in $parts; do
       ;;
     bf16)
       [ -n "$vllm$transformers" ] || continue
-      mapfile -t folders < <(bf16_folders smollm2-135m)
-      sides 60 smollm2-bf16 "$models/smollm2-bf16.gguf" "${bf16_peers[@]}" "${folders[@]}"
-      mapfile -t folders < <(bf16_folders qwen2.5-coder-0.5b)
-      sides 90 qwen05-bf16 "$models/qwen2.5-0.5b-bf16.gguf" "${bf16_peers[@]}" "${folders[@]}"
+      for name in smollm2 qwen05; do
+        mapfile -t folders < <(bf16_folders "${hf[$name]}")
+        sides 60 "$name-bf16" "${bf16[$name]}" "${bf16_peers[@]}" "${folders[@]}"
+        sides 60 "$name-bf16-int8" "${bf16[$name]}" "${vllm_only[@]}" "${folders[@]}" --octavo quantization=int8
+      done
       ;;
     bf16-serving)
       [ -n "$vllm" ] || continue
-      serving 90 smollm2-bf16-serving "$models/smollm2-bf16.gguf" "${vllm_only[@]}" --clients 32 \
-        --peer-model "vllm=$models/hf/smollm2-135m"
-      serving 120 qwen05-bf16-serving "$models/qwen2.5-0.5b-bf16.gguf" "${vllm_only[@]}" --clients 32 \
-        --peer-model "vllm=$models/hf/qwen2.5-coder-0.5b"
+      for name in smollm2 qwen05; do
+        folder=(--peer-model "vllm=$models/hf/${hf[$name]}")
+        serving 90 "$name-bf16-serving" "${bf16[$name]}" "${vllm_only[@]}" --clients 32 "${folder[@]}"
+        serving 90 "$name-bf16-int8-serving" "${bf16[$name]}" "${vllm_only[@]}" --clients 32 "${folder[@]}" \
+          --octavo quantization=int8
+      done
       ;;
     prefix-vllm)
       [ -n "$vllm" ] || continue
-      serving 90 smollm2-prefix-vllm "$smollm2" "${vllm_only[@]}" --clients --prefix-len 1000 \
+      prefix 90 smollm2-prefix-vllm "$smollm2" "${vllm_only[@]}" \
         --peer-model "vllm=$models/hf/smollm2-135m"
-      serving 120 qwen05-prefix-vllm "$qwen05" "${vllm_only[@]}" --clients --prefix-len 1000 \
+      prefix 120 qwen05-prefix-vllm "$qwen05" "${vllm_only[@]}" \
         --peer-model "vllm=$models/hf/qwen2.5-coder-0.5b"
       ;;
     accuracy) # long: about half an hour
@@ -119,4 +126,6 @@ for part in $parts; do
     *) echo "$part is no part" >&2 ;;
   esac
 done
-"$python" -m benchmarks.report "$out"/*.json || true
+shopt -s nullglob
+reports=("$out"/*.json)
+[ "${#reports[@]}" -eq 0 ] || "$python" -m benchmarks.report "${reports[@]}"

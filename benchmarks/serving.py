@@ -34,7 +34,7 @@ from octavo.config.machine import this_machine
 from octavo.hub.find import find_model
 
 OCTAVO = "octavo"
-LEAST_REQUESTS = 4
+LEAST_REQUESTS = 2
 """Of one case, however few its clients."""
 
 

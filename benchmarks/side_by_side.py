@@ -51,18 +51,20 @@ def main() -> None:
     )
     with GGUFFile.open(path) as file:
         cost = cost_of_step(file, arguments)
-    machine = measure_machine(arguments.threads, isa_of(arguments), "quick")
     found: list[Round] = []
+    limits: list[MachineRates] = []
 
     def report() -> Report:
-        return report_of(path, arguments, found, cost, machine)
+        return report_of(path, arguments, found, cost, best_rates(limits))
 
     with ExitStack() as stack:
         contenders = start(path, plan, arguments, stack)
-        stack.callback(lambda: conclude(report(), arguments))
-        for _ in rounds(arguments):
+        for number in rounds(arguments):
+            limits.append(measure_machine(arguments.threads, isa_of(arguments), "quick"))
             found.append(take_turns(contenders, plan))
             save(report(), arguments)
+            if number == 0:  # from here on there is something to show, however the run ends
+                stack.callback(lambda: conclude(report(), arguments))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -178,6 +180,16 @@ def take_turns(contenders: Sequence[Contender], plan: Plan) -> Round:
         for one in contenders
         for what, rate in one.measure(plan).items()
     }
+
+
+def best_rates(limits: Sequence[MachineRates]) -> MachineRates:
+    """What other guests of the machine take from one measurement of its limits is not its own."""
+    best = {
+        name: max(getattr(one, name) for one in limits)
+        for name in MachineRates.__struct_fields__
+        if name.endswith("_per_second")
+    }
+    return msgspec.structs.replace(limits[0], **best)
 
 
 def with_share(metric: Metric, prompt_tokens: int, cost: StepCost, machine: MachineRates) -> Metric:

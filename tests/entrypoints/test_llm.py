@@ -113,7 +113,9 @@ def test_without_params_the_default_ones_are_used(llm: LLM) -> None:
     if answer.finish_reason == "length":
         assert len(answer.token_ids) == max_tokens
     else:  # drawn at temperature 1, without a seed: it may also end by itself
-        assert answer.finish_reason == "stop" and len(answer.token_ids) <= max_tokens
+        assert answer.finish_reason == "stop"
+        assert max_tokens is not None
+        assert len(answer.token_ids) <= max_tokens
 
 
 def test_each_prompt_may_have_its_own_params(llm: LLM) -> None:

@@ -75,15 +75,15 @@ def falling_order(logits: F32) -> npt.NDArray[np.intp]:
 
 def kept_tokens(scaled: F32, wishes: Wishes) -> npt.NDArray[np.intp]:
     """What min_p, top_k and top_p leave, as ids in falling order."""
-    differences = scaled.astype(np.float64) - float(scaled.max())
-    with np.errstate(divide="ignore"):
-        least = max(float(np.log(np.float64(wishes.min_p))), -700.0)
+    with np.errstate(divide="ignore", over="ignore"):
+        differences = scaled - scaled.max()
+        least = np.float32(max(float(np.log(np.float64(wishes.min_p))), -80.0))
     order = falling_order(scaled)
     order = order[differences[order] >= least]
     if wishes.top_k >= 1:
         order = order[: wishes.top_k]
     if wishes.top_p < 1:
-        weights = np.exp(differences[order])
+        weights = np.exp(differences[order].astype(np.float64))
         before = np.concatenate([[0.0], np.cumsum(weights)[:-1]])
         order = order[before < wishes.top_p * weights.sum()]
     return order
@@ -94,12 +94,12 @@ def choose(logits: F32, wishes: Wishes) -> int:
     if wishes.temperature == 0:
         return int(falling_order(row)[0])
     with np.errstate(over="ignore"):
-        scaled = row / np.float32(wishes.temperature)
+        scaled = row * (np.float32(1) / np.float32(wishes.temperature))
     scaled = np.where(np.isnan(scaled), np.float32(-np.inf), scaled)
     if not np.isfinite(scaled.max()):
         return int(np.argmax(scaled))
     kept = np.sort(kept_tokens(scaled, wishes))
-    cumulative = np.cumsum(np.exp(scaled[kept].astype(np.float64) - float(scaled.max())))
+    cumulative = np.cumsum(np.exp((scaled[kept] - scaled.max()).astype(np.float64)))
     target = uniform(wishes.seed, wishes.position) * cumulative[-1]
     return int(kept[np.searchsorted(cumulative, target, side="right")])
 

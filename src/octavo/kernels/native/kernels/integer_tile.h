@@ -3,6 +3,8 @@
 // chains; with kRowBlock rows everything stays in registers.
 #pragma once
 
+#include <utility>
+
 #include "formats/activation.h"
 #include "formats/packed.h"
 #include "kernels/tile_product.h"
@@ -48,49 +50,61 @@ OCTAVO_INLINE U8x64 quad_codes(const std::byte* lines) {
 // Which quads of a group share a weight scale.
 enum class Span { kWhole, kFirstHalf, kLastHalf };
 
-template <int kBits, int R, int... q>
-OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
-  const U8x64 codes[] = {quad_codes<kBits, q>(lines)...};
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, {{a.quad(q, r)...}});
+constexpr int num_quads(Span span) { return span == Span::kWhole ? 8 : 4; }
+// The i-th quad of a span; in a whole group the two nibbles of a line one after the other.
+constexpr int quad_at(Span span, int i) {
+  return span == Span::kWhole ? i % 2 * 4 + i / 2 : span == Span::kFirstHalf ? i : i + 4;
 }
 
-// Half a group, cut into what `dot` takes at once.
-template <int kBits, int R, int p, int q, int s, int t>
-OCTAVO_INLINE void add_four_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
-  if constexpr (kDotQuads<kBits> == 4) {
-    add_quads<kBits, R, p, q, s, t>(lines, a, sums);
-  } else if constexpr (kDotQuads<kBits> == 2) {
-    add_quads<kBits, R, p, q>(lines, a, sums);
-    add_quads<kBits, R, s, t>(lines, a, sums);
-  } else {
-    add_quads<kBits, R, p>(lines, a, sums);
-    add_quads<kBits, R, q>(lines, a, sums);
-    add_quads<kBits, R, s>(lines, a, sums);
-    add_quads<kBits, R, t>(lines, a, sums);
-  }
+#if defined(OCTAVO_SHORT_SUMS)
+template <int kBits, int R, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+  ShortSums shorts[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) shorts[r] = zero_shorts();
+  const auto add_quad = [&](U8x64 codes, int quad) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) shorts[r] = add_products<kBits>(shorts[r], codes, a.quad(quad, r));
+  };
+  (add_quad(quad_codes<kBits, q>(lines), q), ...);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sums[r] = add_shorts(sums[r], shorts[r]);
+}
+#else
+template <int kBits, int R, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+  const auto add_quad = [&](U8x64 codes, int quad) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) sums[r] = dot(sums[r], codes, a.quad(quad, r));
+  };
+  (add_quad(quad_codes<kBits, q>(lines), q), ...);
+}
+#endif
+
+// The quads of a span from the kFrom-th on, as many at once as int16 sums hold.
+template <int kBits, Span kSpan, int kFrom, int R, int... i>
+OCTAVO_INLINE void add_span(std::integer_sequence<int, i...> next, const std::byte* lines,
+                            PanelGroup<R> a, I32x16 (&sums)[R]) {
+  add_quads<kBits, R, quad_at(kSpan, kFrom + i)...>(lines, a, sums);
+  constexpr int kNext = kFrom + static_cast<int>(sizeof...(i));
+  if constexpr (kNext < num_quads(kSpan)) add_span<kBits, kSpan, kNext>(next, lines, a, sums);
 }
 
 // sums[r] = sum over the span of (code - zero_point) * activation.
 template <int kBits, int kZeroPoint, Span kSpan, int R>
 OCTAVO_INLINE void integer_sums(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
-  constexpr bool kFirst = kSpan != Span::kLastHalf, kLast = kSpan != Span::kFirstHalf;
+  constexpr int kZero = kZeroPoint - kDotZeroPoint<kBits>;
+  constexpr int kFirst = kSpan != Span::kLastHalf ? -kZero : 0;
+  constexpr int kLast = kSpan != Span::kFirstHalf ? -kZero : 0;
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     sums[r] = zero_i32();
-    if constexpr (kZeroPoint != 0) {
-      constexpr int kLow = kFirst ? -kZeroPoint : 0, kHigh = kLast ? -kZeroPoint : 0;
-      sums[r] = dot_pair(sums[r], int16_pair(kLow, kHigh), a.half_sums(r));
+    if constexpr (kZero != 0) {
+      sums[r] = dot_pair(sums[r], int16_pair(kFirst, kLast), a.half_sums(r));
     }
   }
-  if constexpr (kFirst && kLast) {  // the two nibbles of a line one after the other
-    add_four_quads<kBits, R, 0, 4, 1, 5>(lines, a, sums);
-    add_four_quads<kBits, R, 2, 6, 3, 7>(lines, a, sums);
-  } else if constexpr (kFirst) {
-    add_four_quads<kBits, R, 0, 1, 2, 3>(lines, a, sums);
-  } else {
-    add_four_quads<kBits, R, 4, 5, 6, 7>(lines, a, sums);
-  }
+  constexpr int kAtOnce = kDotQuads<kBits> < num_quads(kSpan) ? kDotQuads<kBits> : num_quads(kSpan);
+  add_span<kBits, kSpan, 0>(std::make_integer_sequence<int, kAtOnce>(), lines, a, sums);
 }
 
 template <int kBits, int kZeroPoint, Span kSpan, int R>

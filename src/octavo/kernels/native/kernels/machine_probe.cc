@@ -13,7 +13,7 @@ namespace octavo::OCTAVO_LEVEL {
 namespace {
 
 constexpr int kBits = 4;
-constexpr int kQuads = kDotQuads<kBits>;
+constexpr int kQuads = 8;  // of a group
 // Enough chains to hide the latency of an instruction, few enough to stay in registers.
 #if defined(OCTAVO_AVX512)
 constexpr int kChains = 12;
@@ -38,21 +38,29 @@ int32_t read(const std::byte* data, int64_t bytes) {
   return static_cast<int32_t>(sum);
 }
 
+// acc[column] += the sum over a group's quads, all with the same codes.
+OCTAVO_INLINE I32x16 dot_group(I32x16 acc, U8x64 codes, const std::byte* quads) {
+#if defined(OCTAVO_SHORT_SUMS)
+  static_assert(kDotQuads<kBits> == kQuads);
+  ShortSums sums = zero_shorts();
+  for (int q = 0; q < kQuads; ++q) sums = add_products<kBits>(sums, codes, quads + 4 * q);
+  return add_shorts(acc, sums);
+#else
+  for (int q = 0; q < kQuads; ++q) acc = dot(acc, codes, quads + 4 * q);
+  return acc;
+#endif
+}
+
 int32_t dot_int8(int64_t rounds) {
-  alignas(64) std::byte bytes[64 * kQuads];
-  for (int i = 0; i < 64 * kQuads; ++i) bytes[i] = static_cast<std::byte>(i % 16);
+  alignas(64) std::byte bytes[64];
+  for (int i = 0; i < 64; ++i) bytes[i] = static_cast<std::byte>(i % 16);
   forget_memory();
-  U8x64 codes[kQuads];
-  Quads<kQuads> quads;
-  for (int i = 0; i < kQuads; ++i) {
-    codes[i] = load_line(bytes + 64 * i);
-    quads.at[i] = bytes + 4 * i;
-  }
+  const U8x64 codes = load_line(bytes);
   I32x16 sums[kChains] = {};
   for (int64_t round = 0; round < rounds; ++round) {
     for (int i = 0; i < kChains; ++i) {
       forget_memory();  // or products would be computed once for all chains
-      sums[i] = dot<kBits>(sums[i], codes, quads);
+      sums[i] = dot_group(sums[i], codes, bytes);
     }
   }
   int32_t words[kChains * kLanes];

@@ -7,7 +7,8 @@ namespace octavo::OCTAVO_LEVEL {
 // 12 integer and 12 float accumulators, the weights and their scales fill the 32 registers.
 inline constexpr int kRowBlock = 12;
 #elif defined(OCTAVO_LEVEL_avx2)
-inline constexpr int kRowBlock = 4;
+// The integer sums take 12 of the 16 registers; the float ones wait in memory until a group ends.
+inline constexpr int kRowBlock = 6;
 #else
 inline constexpr int kRowBlock = 2;
 #endif

@@ -12,8 +12,6 @@ namespace octavo::OCTAVO_LEVEL {
 
 namespace {
 
-constexpr int64_t kSumLanes = 8;
-
 // `max` returns its second operand when the first is NaN, so NaN never enters.
 float block_maximum(const float* logits, int64_t count) {
   F32x16 lanes = splat(-INFINITY);
@@ -35,56 +33,51 @@ float block_maxima(const float* logits, int64_t count, float* maxima) {
   return best;
 }
 
-void scale(const float* logits, int64_t count, float divisor, float* scaled) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = logits[i] / divisor;
-    scaled[i] = x == x ? x : -INFINITY;
-  }
+// e^x for kLogMinWeight <= x <= 0, in the steps of simd/vec.h's exp, but with no step fused: this
+// returns the same bits on every level.
+OCTAVO_INLINE F32x16 exponential(F32x16 x) {
+  const F32x16 n = round_even(x * splat(1.44269504088896341f));
+  const F32x16 r = (x - n * splat(0.693359375f)) + n * splat(2.12194440e-4f);
+  F32x16 p = splat(1.9875691500e-4f);
+  p = p * r + splat(1.3981999507e-3f);
+  p = p * r + splat(8.3334519073e-3f);
+  p = p * r + splat(4.1665795894e-2f);
+  p = p * r + splat(1.6666665459e-1f);
+  p = p * r + splat(5.0000001201e-1f);
+  p = p * (r * r) + (r + splat(1.0f));
+  return p * bits_to_f32(shift_left<23>(to_i32(n) + splat_i32(127)));
 }
 
-// e^x for kLogMinWeight <= x <= 0: x = n ln2 + r, |r| <= ln2/2, and the Taylor sum of e^r to
-// degree 12.
-OCTAVO_INLINE double exponential(double x) {
-  constexpr double kRound = 0x1.8p52;  // adding it leaves the nearest integer in the low bits
-  const double shifted = x * 1.4426950408889634 + kRound;
-  const double n = shifted - kRound;
-  // ln2 in two parts; n times the first is exact.
-  const double r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10;
-  double p = 1.0 / 479001600;
-  p = p * r + 1.0 / 39916800;
-  p = p * r + 1.0 / 3628800;
-  p = p * r + 1.0 / 362880;
-  p = p * r + 1.0 / 40320;
-  p = p * r + 1.0 / 5040;
-  p = p * r + 1.0 / 720;
-  p = p * r + 1.0 / 120;
-  p = p * r + 1.0 / 24;
-  p = p * r + 1.0 / 6;
-  p = p * r + 0.5;
-  p = p * r + 1.0;
-  p = p * r + 1.0;
-  uint64_t bits;
-  std::memcpy(&bits, &shifted, 8);
-  bits = (bits + 1023) << 52;  // the exponent of 2^n; all above the integer is shifted out
-  double power;
-  std::memcpy(&power, &bits, 8);
-  return p * power;
+float weights(const float* logits, int64_t count, float scale, float max_logit, float log_min,
+              float* out) {
+  const F32x16 factor = splat(scale), top = splat(max_logit), low = splat(log_min);
+  const F32x16 below = splat(std::nextafter(log_min, -INFINITY));
+  F32x16 sum = zero_f32();
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const int64_t rest = count - i;
+    float tail[kLanes];
+    if (rest < kLanes) {
+      for (int j = 0; j < kLanes; ++j) tail[j] = j < rest ? logits[i + j] : -INFINITY;
+    }
+    const F32x16 x = load(rest < kLanes ? tail : logits + i) * factor - top;
+    // NaN gives the second operand of max, and is not above anything.
+    const F32x16 w = select_less(below, x, exponential(max(x, low)), zero_f32());
+    store(out + i, w);
+    sum = sum + w;
+  }
+  return reduce_sum(sum);
 }
 
-double weights(const float* logits, int64_t count, float max, double log_min, double* out) {
-  const double top = max;
-  for (int64_t i = 0; i < count; ++i) {
-    const double x = static_cast<double>(logits[i]) - top;
-    const double y = exponential(x > log_min ? x : log_min);
-    out[i] = x >= log_min ? y : 0.0;
+float sum_at_least(const float* weights, int64_t count, float least, int64_t* num_added) {
+  const F32x16 bound = splat(least), one = splat(1.0f), zero = zero_f32();
+  F32x16 sum = zero, num = zero;
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const F32x16 w = load(weights + i);
+    sum = sum + select_less(w, bound, zero, w);
+    num = num + select_less(w, bound, zero, one);
   }
-  for (int64_t i = count; i % kSumLanes != 0; ++i) out[i] = 0.0;
-  double lanes[kSumLanes] = {};
-  for (int64_t i = 0; i < count; i += kSumLanes) {
-    for (int64_t j = 0; j < kSumLanes; ++j) lanes[j] += out[i + j];
-  }
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+  *num_added += static_cast<int64_t>(reduce_sum(num));
+  return reduce_sum(sum);
 }
 
 int64_t count_before(const float* logits, int64_t count, int64_t id) {
@@ -102,7 +95,7 @@ int64_t count_before(const float* logits, int64_t count, int64_t id) {
 }  // namespace
 
 const RowPasses& row_passes() {
-  static constexpr RowPasses kPasses{block_maxima, scale, weights, count_before};
+  static constexpr RowPasses kPasses{block_maxima, weights, sum_at_least, count_before};
   return kPasses;
 }
 

@@ -62,7 +62,7 @@ struct Sampler::Worker {
   LogitRow raw;
   std::vector<float> adjusted;
   std::vector<int32_t> occurrences;  // zero between rows
-  std::vector<double> block_sums;
+  std::vector<float> block_sums;
 };
 
 void Sampler::Worker::sample(const SampleInput& input, const SampleOutput& output, int64_t index) {
@@ -73,7 +73,7 @@ void Sampler::Worker::sample(const SampleInput& input, const SampleOutput& outpu
   output.ranks[index] = 0;
   output.logprobs[index] = 0;
   if (row.num_top < 0) return;
-  raw.set(logits);
+  raw.set(logits, 1.0f);
   report(output, index, row, token);
 }
 

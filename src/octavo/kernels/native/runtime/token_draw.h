@@ -19,30 +19,35 @@ struct DrawParameters {
 };
 
 struct TokenValue {
-  float logit;
+  float logit;  // after the temperature
   int32_t id;
-  double weight = 0;  // exp(logit - max), once weighed
+  float weight = 0;  // exp(logit - max), once weighed
 };
 
-// A row of logits and the maximum of each of its blocks.
+// A row of logits, multiplied by a scale wherever they are looked at, and the maximum of each of
+// its blocks.
 class LogitRow {
  public:
   LogitRow(const RowPasses& passes, int64_t vocab_size);
 
-  // `logits` are not copied.
-  void set(const float* logits);
+  // `logits` are not copied. `scale` is above 0.
+  void set(const float* logits, float scale);
   const float* logits() const { return logits_; }
   int64_t size() const { return size_; }
   float max() const { return max_; }
+  float scaled(int64_t id) const { return logits_[id] * scale_; }
   // The lowest id of the largest logit; 0 when all are -inf or NaN.
   int32_t argmax() const;
   // The `count` largest (all above -inf when fewer), in falling order, ties by rising id. Valid
   // until the next call.
   const std::vector<TokenValue>& largest(int64_t count);
-  // All with logit - max >= log_min, by rising id. Valid until the next call.
-  const std::vector<TokenValue>& above(double log_min);
-  // Sum over each block of exp(logit - max), without those below log_min; returns the sum of all.
-  double sum_blocks(double log_min, std::vector<double>& block_sums) const;
+  // exp(logit - max) of a block, 0 below log_min; room for kLogitBlock. Returns their sum.
+  float block_weights(int64_t block, float log_min, float* weights) const;
+  // The sum over each block of the same; returns the sum of all. With `weights` [size, rounded up
+  // to whole blocks] they are kept.
+  double sum_blocks(float log_min, std::vector<float>& block_sums, float* weights = nullptr) const;
+  int64_t block_size(int64_t block) const;
+  int64_t num_blocks() const { return static_cast<int64_t>(maxima_.size()); }
   const RowPasses& passes() const { return passes_; }
 
  private:
@@ -51,8 +56,9 @@ class LogitRow {
   const RowPasses& passes_;
   const int64_t size_;
   const float* logits_ = nullptr;
+  float scale_ = 1;
   float max_ = 0;
-  std::vector<float> maxima_;
+  std::vector<float> maxima_;  // scaled
   std::vector<float> bounds_;  // a copy of maxima_ to select from
   std::vector<TokenValue> found_;
 };
@@ -68,12 +74,22 @@ class TokenDraw {
   float max() const { return row_.max(); }
 
  private:
-  int32_t draw_from_all(double uniform, double log_min);
-  int32_t draw_in_block(int64_t block, double cumulative, double target, double log_min);
+  int32_t draw_top_k(const DrawParameters& parameters, float log_min);
+  int32_t draw_top_p(const DrawParameters& parameters, float log_min);
+  int32_t draw_from_all(double uniform, float log_min);
   int32_t draw_from_kept(double uniform);
-  void keep_top_k(const DrawParameters& parameters, double log_min);
-  void keep_top_p(double top_p, double log_min);
-  void keep(const std::vector<TokenValue>& tokens, double log_min);
+  // The first token at which the sum of block_sums_, and within a block that of the weights,
+  // exceeds `target`. `weights_of(block, buffer)` fills a block's weights.
+  template <typename WeightsOf>
+  int32_t draw_in_blocks(double target, const WeightsOf& weights_of) const;
+  // Of weights_ that are at least `least`: their sum, and into *num how many they are.
+  double sum_at_least(float least, int64_t* num);
+  // Keeps of weights_ the fewest most probable tokens that weigh `mass` together: those that are
+  // at least what is returned. All at `low` and above weigh more, all above `high` less.
+  float cut_weights_to_mass(double mass, float low, float high);
+  // Moves those of weights_ in [low, high) to kept_.
+  void take_weights(float low, float high);
+  void keep(const std::vector<TokenValue>& tokens, float log_min);
   // Weighs kept_ and returns the sum.
   double weigh_kept();
   // Cuts kept_ to the fewest most probable tokens that weigh at least `mass` together. False when
@@ -81,9 +97,10 @@ class TokenDraw {
   bool cut_to_mass(double mass);
 
   LogitRow row_;
-  std::vector<float> scaled_;
-  std::vector<double> block_sums_;
+  std::vector<float> weights_;
+  std::vector<float> block_sums_;
   std::vector<TokenValue> kept_;
+  std::vector<int32_t> taken_ids_;
 };
 
 }  // namespace octavo

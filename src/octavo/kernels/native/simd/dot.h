@@ -27,26 +27,28 @@ OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
   asm("" : "+m"(array));
 }
 
-// How many quads of kBits codes `dot` takes at once. Without VNNI, products are first summed in
-// int16, which holds kDotQuads * 2 products of the largest code with 127; at 8 bits not even one
-// pair.
-#if defined(OCTAVO_LEVEL_avx512)
+// Without VNNI, products are first summed in int16, which holds 2 * kDotQuads products of the
+// largest code with 127. OCTAVO_SHORT_SUMS marks the levels that do so.
+#if (defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)) && !defined(OCTAVO_VNNI)
+#define OCTAVO_SHORT_SUMS 1
 template <int kBits>
-inline constexpr int kDotQuads = (kBits <= 5)   ? 4
-                                 : (kBits == 6) ? 2
-                                                : 1;
-#elif defined(OCTAVO_AVX2)  // fewer, for want of registers
-template <int kBits>
-inline constexpr int kDotQuads = (kBits <= 6) ? 2 : 1;
+inline constexpr int kDotQuads = kBits == 4   ? 8
+                                 : kBits == 5 ? 4
+                                 : kBits == 6 ? 2
+                                              : 1;
 #else
 template <int kBits>
-inline constexpr int kDotQuads = 1;
+inline constexpr int kDotQuads = 8;
 #endif
-// One activation row's quads that meet kCount lines of codes.
-template <int kCount>
-struct Quads {
-  const std::byte* at[kCount];
-};
+// What is subtracted from codes before they are multiplied: codes of 8 bits become signed where
+// int16 holds no pair of their products otherwise.
+#if defined(OCTAVO_SHORT_SUMS)
+template <int kBits>
+inline constexpr int kDotZeroPoint = kBits == 8 ? 128 : 0;
+#else
+template <int kBits>
+inline constexpr int kDotZeroPoint = 0;
+#endif
 
 // 64 unsigned bytes: the quads of sixteen columns.
 #if defined(OCTAVO_AVX512)
@@ -69,38 +71,41 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return {_mm512_ternarylogic_epi32(code.v, moved, _mm512_set1_epi8(kMask), kAOrBAndC)};
 }
 
-// acc[column] += the sum over kDotQuads quads of code[4 column + i] * activation[i].
-template <int kBits, int kCount>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, const U8x64 (&codes)[kCount], Quads<kCount> quads) {
-  static_assert(kCount == kDotQuads<kBits>);
-#if defined(OCTAVO_LEVEL_avx512_vnni)
+#if defined(OCTAVO_VNNI)
+// acc[column] += the sum of codes[4 column + i] * quad[i].
+OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
   // As text, because the compiler would broadcast the quad into a register of its own.
   asm("vpdpbusd %2%{1to16%}, %1, %0"
       : "+v"(acc.v)
-      : "v"(codes[0].v), "m"(*reinterpret_cast<const int32_t*>(quads.at[0])));
+      : "v"(codes.v), "m"(*reinterpret_cast<const int32_t*>(quad)));
   return acc;
-#else
-  const __m512i ones = _mm512_set1_epi16(1);
-  const auto products = [&](int i, __m512i c) {
-    return _mm512_maddubs_epi16(c, _mm512_set1_epi32(load_word(quads.at[i])));
-  };
-  if constexpr (kBits == 8) {  // the top bit apart
-    const __m512i top = _mm512_and_si512(codes[0].v, _mm512_set1_epi8(-128));
-    const __m512i rest = _mm512_and_si512(codes[0].v, _mm512_set1_epi8(127));
-    const __m512i high = _mm512_madd_epi16(products(0, top), ones);
-    const __m512i low = _mm512_madd_epi16(products(0, rest), ones);
-    return {_mm512_add_epi32(acc.v, _mm512_add_epi32(high, low))};
-  }
-  __m512i sum = products(0, codes[0].v);
-  for (int i = 1; i < kCount; ++i) sum = _mm512_add_epi16(sum, products(i, codes[i].v));
-  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(sum, ones))};
-#endif
 }
+#else
+// Of each column the sums of its even and odd pairs of products.
+struct ShortSums {
+  __m512i v;
+};
+OCTAVO_INLINE ShortSums zero_shorts() { return {_mm512_setzero_si512()}; }
+// Adds (codes[4 column + i] - kDotZeroPoint) * quad[i].
+template <int kBits>
+OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
+  __m512i c = codes.v, a = _mm512_set1_epi32(load_word(quad));
+  if constexpr (kBits == 8) {  // the magnitude of the code times the activation with its sign
+    const __mmask64 negative = _mm512_cmplt_epu8_mask(c, _mm512_set1_epi8(-128));
+    c = _mm512_abs_epi8(_mm512_xor_si512(c, _mm512_set1_epi8(-128)));
+    a = _mm512_mask_sub_epi8(a, negative, _mm512_setzero_si512(), a);
+  }
+  return {_mm512_add_epi16(sums.v, _mm512_maddubs_epi16(c, a))};
+}
+OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
+  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(sums.v, _mm512_set1_epi16(1)))};
+}
+#endif
 
 // acc[column] += low * pair[0] + high * pair[1], with constants packed by int16_pair.
 OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
   const __m512i c = _mm512_set1_epi32(constants), p = _mm512_set1_epi32(load_word(pair));
-#if defined(OCTAVO_LEVEL_avx512_vnni)
+#if defined(OCTAVO_VNNI)
   return {_mm512_dpwssd_epi32(acc.v, c, p)};
 #else
   return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(c, p))};
@@ -134,28 +139,26 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return {merge(code.a, upper.a), merge(code.b, upper.b)};
 }
 
-template <int kBits, int kCount>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, const U8x64 (&codes)[kCount], Quads<kCount> quads) {
-  static_assert(kCount == kDotQuads<kBits>);
+struct ShortSums {
+  __m256i a, b;
+};
+OCTAVO_INLINE ShortSums zero_shorts() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+template <int kBits>
+OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
+  const __m256i a = _mm256_set1_epi32(load_word(quad));
+  const auto products = [a](__m256i c) {
+    if constexpr (kBits == 8) {  // the magnitude of the code times the activation with its sign
+      c = _mm256_xor_si256(c, _mm256_set1_epi8(-128));
+      return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(a, c));
+    }
+    return _mm256_maddubs_epi16(c, a);
+  };
+  return {_mm256_add_epi16(sums.a, products(codes.a)), _mm256_add_epi16(sums.b, products(codes.b))};
+}
+OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
   const __m256i ones = _mm256_set1_epi16(1);
-  __m256i a = _mm256_set1_epi32(load_word(quads.at[0]));
-  if constexpr (kBits == 8) {  // the top bit apart
-    const __m256i top = _mm256_set1_epi8(-128), rest = _mm256_set1_epi8(127);
-    const auto add_masked = [&](__m256i sum, __m256i c, __m256i mask) {
-      const __m256i products = _mm256_maddubs_epi16(_mm256_and_si256(c, mask), a);
-      return _mm256_add_epi32(sum, _mm256_madd_epi16(products, ones));
-    };
-    return {add_masked(add_masked(acc.a, codes[0].a, top), codes[0].a, rest),
-            add_masked(add_masked(acc.b, codes[0].b, top), codes[0].b, rest)};
-  }
-  __m256i sum_a = _mm256_maddubs_epi16(codes[0].a, a), sum_b = _mm256_maddubs_epi16(codes[0].b, a);
-  for (int i = 1; i < kCount; ++i) {
-    a = _mm256_set1_epi32(load_word(quads.at[i]));
-    sum_a = _mm256_add_epi16(sum_a, _mm256_maddubs_epi16(codes[i].a, a));
-    sum_b = _mm256_add_epi16(sum_b, _mm256_maddubs_epi16(codes[i].b, a));
-  }
-  return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(sum_a, ones)),
-          _mm256_add_epi32(acc.b, _mm256_madd_epi16(sum_b, ones))};
+  return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(sums.a, ones)),
+          _mm256_add_epi32(acc.b, _mm256_madd_epi16(sums.b, ones))};
 }
 
 OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
@@ -195,7 +198,7 @@ OCTAVO_CALLED U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return code;
 }
 
-OCTAVO_CALLED I32x16 dot_quad(I32x16 acc, U8x64 codes, const std::byte* quad) {
+OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
   int8_t a[4];
   std::memcpy(a, quad, 4);
   for (int column = 0; column < 16; ++column) {
@@ -204,11 +207,6 @@ OCTAVO_CALLED I32x16 dot_quad(I32x16 acc, U8x64 codes, const std::byte* quad) {
   }
   return acc;
 }
-template <int kBits>
-OCTAVO_INLINE I32x16 dot(I32x16 acc, const U8x64 (&codes)[1], Quads<1> quads) {
-  return dot_quad(acc, codes[0], quads.at[0]);
-}
-
 OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
   const int32_t p = load_word(pair);
   const int32_t sum =

@@ -14,6 +14,9 @@
 #elif defined(OCTAVO_LEVEL_avx2)
 #define OCTAVO_AVX2 1
 #endif
+#if defined(OCTAVO_LEVEL_avx512_vnni)
+#define OCTAVO_VNNI 1
+#endif
 #if defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)
 #include <immintrin.h>
 #endif

@@ -12,8 +12,7 @@ from tests.kernels.harness import F32
 
 TARGETS = ["Q8_0", "Q4_0", "Q4_1", "Q4_K"]
 
-# Root mean square of the error over that of normally distributed values. In brackets: what the
-# smallest and largest value of each group as ends of its range would give.
+# Root mean square of the error over that of normally distributed values.
 MOST_ERROR = {"Q8_0": 0.0055, "Q4_0": 0.095, "Q4_1": 0.073, "Q4_K": 0.077}
 
 

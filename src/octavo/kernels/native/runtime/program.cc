@@ -13,7 +13,9 @@ namespace octavo {
 
 namespace {
 
-constexpr int64_t kScratchBytes = 2 * kMinScratchBytes;
+// Holds the bfloat16 panels of half a prompt chunk of 512 tokens and 4864 columns.
+constexpr int64_t kScratchBytes = int64_t{8} << 20;
+static_assert(kScratchBytes >= kMinScratchBytes);
 constexpr int64_t kSharedScratchBytes = int64_t{16} << 20;
 // Kernels may read, never write, a whole vector at the end of a value.
 constexpr int64_t kSlackBytes = 64;
@@ -146,7 +148,8 @@ void Program::walk(const StepView& step, int64_t count, double* seconds, int wor
       instruction.kernel({instruction, step, arenas_.data(), scratch.data(), scratch.size(),
                           shared_scratch_.data(), shared_scratch_.size(), counters_[turn].value,
                           shares_[turn].data(), worker, pool_.num_threads()});
-      pool_.barrier().wait(worker);
+      // After the last one the workers meet at the end of the job.
+      if (i + 1 < count || seconds != nullptr) pool_.barrier().wait(worker);
       turn ^= 1;
     }
     if (measures) {

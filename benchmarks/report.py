@@ -9,6 +9,7 @@ file's figures become one table; its heading is the model's name. Measures nothi
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -64,7 +65,7 @@ def sections(files: Files, folder: Path) -> Iterable[str]:
             yield ""
             chart = path.with_suffix(".svg")
             if chart.exists():
-                yield f"![{title}, {report.model}]({chart.relative_to(folder)})\n"
+                yield f"![{title}, {report.model}]({os.path.relpath(chart, folder)})\n"
 
 
 def machines(files: Files) -> Iterable[str]:

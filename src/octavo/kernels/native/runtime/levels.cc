@@ -14,6 +14,7 @@ OCTAVO_DECLARE_LEVEL(scalar)
 OCTAVO_DECLARE_LEVEL(avx2)
 OCTAVO_DECLARE_LEVEL(avx512)
 OCTAVO_DECLARE_LEVEL(avx512_vnni)
+OCTAVO_DECLARE_LEVEL(avx512_bf16)
 #endif
 #undef OCTAVO_DECLARE_LEVEL
 
@@ -33,6 +34,7 @@ bool runs_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool runs_avx512_vnni() { return runs_avx512() && __builtin_cpu_supports("avx512vnni"); }
+bool runs_avx512_bf16() { return runs_avx512_vnni() && __builtin_cpu_supports("avx512bf16"); }
 #endif
 
 }  // namespace
@@ -47,6 +49,7 @@ std::vector<Level> available_levels() {
   if (runs_avx2()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx2));
   if (runs_avx512()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512));
   if (runs_avx512_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_vnni));
+  if (runs_avx512_bf16()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_bf16));
 #endif
   return levels;
 }

@@ -10,15 +10,11 @@
 
 namespace octavo::OCTAVO_LEVEL {
 
-// Four bytes (a quad) of one activation row, or two int16, as one 32-bit number.
+// Four bytes (a quad) of one activation row as one 32-bit number.
 OCTAVO_INLINE int32_t load_word(const std::byte* p) {
   int32_t word;
   std::memcpy(&word, p, 4);
   return word;
-}
-OCTAVO_INLINE int32_t int16_pair(int low, int high) {
-  return static_cast<int32_t>((static_cast<uint32_t>(high) << 16) |
-                              (static_cast<uint32_t>(low) & 0xffff));
 }
 
 // Makes the compiler store an array here and reload its elements where they are used.
@@ -102,16 +98,6 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
 }
 #endif
 
-// acc[column] += low * pair[0] + high * pair[1], with constants packed by int16_pair.
-OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
-  const __m512i c = _mm512_set1_epi32(constants), p = _mm512_set1_epi32(load_word(pair));
-#if defined(OCTAVO_VNNI)
-  return {_mm512_dpwssd_epi32(acc.v, c, p)};
-#else
-  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(c, p))};
-#endif
-}
-
 #elif defined(OCTAVO_AVX2)
 
 struct U8x64 {
@@ -161,12 +147,6 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
           _mm256_add_epi32(acc.b, _mm256_madd_epi16(sums.b, ones))};
 }
 
-OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
-  const __m256i c = _mm256_set1_epi32(constants), p = _mm256_set1_epi32(load_word(pair));
-  const __m256i products = _mm256_madd_epi16(c, p);
-  return {_mm256_add_epi32(acc.a, products), _mm256_add_epi32(acc.b, products)};
-}
-
 #else  // plain C++
 
 // Inlined and unrolled for every format and row count, these loops would compile for minutes.
@@ -206,12 +186,6 @@ OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
     acc.v[column] += c[0] * a[0] + c[1] * a[1] + c[2] * a[2] + c[3] * a[3];
   }
   return acc;
-}
-OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
-  const int32_t p = load_word(pair);
-  const int32_t sum =
-      static_cast<int16_t>(constants) * static_cast<int16_t>(p) + (constants >> 16) * (p >> 16);
-  return acc + splat_i32(sum);
 }
 #undef OCTAVO_CALLED
 

@@ -22,7 +22,7 @@ OCTAVO_INLINE I16x32 load_pairs(const int8_t* p) {
 }
 // acc[i] += a[2 i] * pair[0] + a[2 i + 1] * pair[1].
 OCTAVO_INLINE I32x16 dot_pairs(I32x16 acc, I16x32 a, const int16_t* pair) {
-#if defined(OCTAVO_LEVEL_avx512_vnni)
+#if defined(OCTAVO_VNNI)
   // As text, because the compiler would broadcast the pair into a register of its own.
   struct Pair {
     int16_t of[2];

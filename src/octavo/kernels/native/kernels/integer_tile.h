@@ -75,7 +75,7 @@ template <int kBits, int R, int... q>
 OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
   const auto add_quad = [&](U8x64 codes, int quad) {
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) sums[r] = dot(sums[r], codes, a.quad(quad, r));
+    for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, a.quad(quad, r));
   };
   (add_quad(quad_codes<kBits, q>(lines), q), ...);
 }

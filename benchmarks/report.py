@@ -9,6 +9,7 @@ file's figures become one table; its heading is the model's name. Measures nothi
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -59,12 +60,12 @@ def sections(files: Files, folder: Path) -> Iterable[str]:
             yield from perplexity_table([report for _, report in chosen])
             continue
         for path, report in chosen:
-            yield f"**{report.model}** ({settings_line(report)})\n"
+            yield heading(report) + "\n"
             yield from table(report)
             yield ""
             chart = path.with_suffix(".svg")
             if chart.exists():
-                yield f"![{title}, {report.model}]({chart.relative_to(folder)})\n"
+                yield f"![{title}, {report.model}]({os.path.relpath(chart, folder)})\n"
 
 
 def machines(files: Files) -> Iterable[str]:
@@ -77,9 +78,11 @@ def machines(files: Files) -> Iterable[str]:
         yield f"- {rates_line(best)}"
 
 
-def settings_line(report: Report) -> str:
-    shown = {name: value for name, value in report.settings.items() if value not in ("", None)}
-    return ", ".join(f"{name} {value}" for name, value in shown.items())
+def heading(report: Report) -> str:
+    shown = [
+        f"{name} {value}" for name, value in report.settings.items() if value not in ("", None)
+    ]
+    return f"**{report.model}**" + (f" ({', '.join(shown)})" if shown else "")
 
 
 def contest_table(report: Report) -> Iterable[str]:

@@ -6,7 +6,7 @@
 #
 # DIR holds the GGUF files; qwen2.5-0.5b-q4_0.gguf (for OpenVINO), smollm2-bf16.gguf, qwen2.5-0.5b-bf16.gguf and the
 # folders hf/smollm2-135m, hf/qwen2.5-coder-0.5b (for vLLM, transformers) where their peers are to run.
-# About 35 minutes on two quiet cores for the default parts. The others: local (6 minutes), bf16 (7), bf16-serving (8),
+# About 35 minutes on two quiet cores for the default parts. The others: local (6 minutes), bf16 (10), bf16-serving (14),
 # prefix-vllm (8), accuracy (30). PYTHON names the interpreter that has octavo.
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +37,8 @@ gemma3=$models/gemma-3-270m-Q4_K_M.gguf
 qwen05=$models/qwen2.5-0.5b-q4.gguf
 qwen05_q4_0=$models/qwen2.5-0.5b-q4_0.gguf
 qwen15=$models/qwen2.5-1.5b-q4.gguf
+declare -A bf16=([smollm2]=$models/smollm2-bf16.gguf [qwen05]=$models/qwen2.5-0.5b-bf16.gguf)
+declare -A hf=([smollm2]=smollm2-135m [qwen05]=qwen2.5-coder-0.5b)
 
 step() { # step SECONDS NAME COMMAND...: at most so long; its report is $out/NAME.json
   local seconds=$1 name=$2
@@ -94,17 +96,20 @@ for part in $parts; do
       ;;
     bf16)
       [ -n "$vllm$transformers" ] || continue
-      mapfile -t folders < <(bf16_folders smollm2-135m)
-      sides 60 smollm2-bf16 "$models/smollm2-bf16.gguf" "${bf16_peers[@]}" "${folders[@]}"
-      mapfile -t folders < <(bf16_folders qwen2.5-coder-0.5b)
-      sides 90 qwen05-bf16 "$models/qwen2.5-0.5b-bf16.gguf" "${bf16_peers[@]}" "${folders[@]}"
+      for name in smollm2 qwen05; do
+        mapfile -t folders < <(bf16_folders "${hf[$name]}")
+        sides 60 "$name-bf16" "${bf16[$name]}" "${bf16_peers[@]}" "${folders[@]}"
+        sides 60 "$name-bf16-int8" "${bf16[$name]}" "${vllm_only[@]}" "${folders[@]}" --octavo quantization=int8
+      done
       ;;
     bf16-serving)
       [ -n "$vllm" ] || continue
-      serving 90 smollm2-bf16-serving "$models/smollm2-bf16.gguf" "${vllm_only[@]}" --clients 32 \
-        --peer-model "vllm=$models/hf/smollm2-135m"
-      serving 120 qwen05-bf16-serving "$models/qwen2.5-0.5b-bf16.gguf" "${vllm_only[@]}" --clients 32 \
-        --peer-model "vllm=$models/hf/qwen2.5-coder-0.5b"
+      for name in smollm2 qwen05; do
+        folder=(--peer-model "vllm=$models/hf/${hf[$name]}")
+        serving 90 "$name-bf16-serving" "${bf16[$name]}" "${vllm_only[@]}" --clients 32 "${folder[@]}"
+        serving 90 "$name-bf16-int8-serving" "${bf16[$name]}" "${vllm_only[@]}" --clients 32 "${folder[@]}" \
+          --octavo quantization=int8
+      done
       ;;
     prefix-vllm)
       [ -n "$vllm" ] || continue
@@ -121,4 +126,6 @@ for part in $parts; do
     *) echo "$part is no part" >&2 ;;
   esac
 done
-"$python" -m benchmarks.report "$out"/*.json || true
+shopt -s nullglob
+reports=("$out"/*.json)
+[ "${#reports[@]}" -eq 0 ] || "$python" -m benchmarks.report "${reports[@]}"

@@ -76,7 +76,7 @@ def falling_order(logits: F32) -> npt.NDArray[np.intp]:
 def kept_tokens(scaled: F32, wishes: Wishes) -> npt.NDArray[np.intp]:
     """What min_p, top_k and top_p leave, as ids in falling order."""
     with np.errstate(divide="ignore", over="ignore"):
-        differences = scaled - scaled.max()
+        differences: F32 = scaled - scaled.max()
         least = np.float32(max(float(np.log(np.float64(wishes.min_p))), -80.0))
     order = falling_order(scaled)
     order = order[differences[order] >= least]

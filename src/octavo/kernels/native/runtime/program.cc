@@ -146,7 +146,8 @@ void Program::walk(const StepView& step, int64_t count, double* seconds, int wor
       instruction.kernel({instruction, step, arenas_.data(), scratch.data(), scratch.size(),
                           shared_scratch_.data(), shared_scratch_.size(), counters_[turn].value,
                           shares_[turn].data(), worker, pool_.num_threads()});
-      pool_.barrier().wait(worker);
+      // After the last one the workers meet at the end of the job.
+      if (i + 1 < count || seconds != nullptr) pool_.barrier().wait(worker);
       turn ^= 1;
     }
     if (measures) {

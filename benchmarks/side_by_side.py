@@ -36,6 +36,7 @@ from octavo.kernels._native import isa_levels
 from octavo.weights.gguf import GGUFFile
 
 OCTAVO = "octavo"
+HELD_DEFAULTS = {"dtype": "auto", "quantization": "none"}
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def main() -> None:
         steps=arguments.steps,
     )
     with GGUFFile.open(path) as file:
-        cost = step_cost(file, str(octavo_options(arguments).get("dtype", "auto")))
+        cost = cost_of_step(file, arguments)
     found: list[Round] = []
     limits: list[MachineRates] = []
 
@@ -135,6 +136,12 @@ def octavo_options(arguments: argparse.Namespace) -> dict[str, object]:
     """Fields of EngineConfig, their values written as in YAML."""
     pairs = (text.split("=", 1) for text in arguments.octavo)
     return {name: yaml.safe_load(value) for name, value in pairs}
+
+
+def cost_of_step(file: GGUFFile, arguments: argparse.Namespace) -> StepCost:
+    options = octavo_options(arguments)
+    held = (str(options.get(name, value)) for name, value in HELD_DEFAULTS.items())
+    return step_cost(file, *held)
 
 
 def isa_of(arguments: argparse.Namespace) -> str:

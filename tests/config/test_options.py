@@ -167,11 +167,18 @@ def test_a_size_may_be_given_as_text_in_keywords() -> None:
         ("seed", -1),
         ("kv_cache_memory", 0),
         ("enable_prefix_caching", "yes"),
+        ("quantization", "q2_k"),
     ],
 )
 def test_the_engine_refuses_what_it_cannot_honour(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')} is {value!r}"):
         EngineConfig(**{name: value})  # type: ignore[arg-type]
+
+
+def test_quantised_matrices_have_no_other_type() -> None:
+    assert EngineConfig(quantization="int8").quantization == "int8"
+    with pytest.raises(ConfigError, match="--quantization is int8 and --dtype float32"):
+        EngineConfig(quantization="int8", dtype="float32")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from octavo.config.engine import EngineConfig
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.engine import Engine
-from octavo.engine.factory import Front, make_front
+from octavo.engine.factory import Front, make_front, make_runner
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
@@ -32,7 +32,7 @@ def parts(smollm2_path: Path) -> tuple[Front, Runner]:
     config = EngineConfig(model=str(smollm2_path), max_model_len=CONTEXT, threads=1)
     with GGUFFile.open(smollm2_path) as file:
         front = make_front(file, config)
-        return front, load_runner(file, front.resolved.config, None)
+        return front, make_runner(file, front)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +135,7 @@ def test_one_thread_equals_two(
 ) -> None:
     with GGUFFile.open(smollm2_path) as file:
         config = replace(parts[0].resolved.config, threads=2)
-        runner = load_runner(file, config, None)
+        runner = load_runner(file, config, parts[0].tokenizer.stop_token_ids)
     assert answer(make_engine((parts[0], runner)), requests) == alone
 
 

@@ -26,9 +26,14 @@ def activations(kernel: OneKernel, x: F32, packed: _native.PackedMatrix) -> _nat
     return out
 
 
-def multiplied(x: F32, packed: _native.PackedMatrix) -> tuple[F64, F64]:
+def multiplied(level: str, x: F32, packed: _native.PackedMatrix) -> tuple[F64, F64]:
     """x W^T in float64 with the activations that the kernel sees, and the sum of magnitudes."""
-    a = x.astype(np.float64) if packed.format in matrices.FLOAT_FORMATS else matrices.rounded(x)
+    if packed.format not in matrices.FLOAT_FORMATS:
+        a = matrices.rounded(x)
+    elif packed.format == "BF16" and level == "avx512_bf16":
+        a = matrices.dequantized("BF16", matrices.as_type("BF16", x)).astype(np.float64)
+    else:
+        a = x.astype(np.float64)
     w = packed.unpack().astype(np.float64)
     return a @ w.T, np.abs(a) @ np.abs(w).T
 
@@ -97,7 +102,7 @@ def test_every_row_count_multiplies_and_a_row_never_depends_on_it(
     packed = random_matrix(rng, type_name, 77, 768)
     x = normal(rng, max(ROW_COUNTS), 768)
     whole = run_linear(level, x, [(packed, None)])
-    assert_close(whole, *multiplied(x, packed))
+    assert_close(whole, *multiplied(level, x, packed))
     for rows in ROW_COUNTS:
         for threads in (1, 2):
             some = run_linear(level, x[-rows:], [(packed, None)], num_threads=threads)
@@ -116,7 +121,7 @@ def test_few_and_odd_groups_and_outputs(
     rng = np.random.default_rng(num_columns)
     packed = random_matrix(rng, type_name, num_outputs, num_columns)
     x = normal(rng, 3, num_columns)
-    assert_close(run_linear(level, x, [(packed, None)]), *multiplied(x, packed))
+    assert_close(run_linear(level, x, [(packed, None)]), *multiplied(level, x, packed))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -126,7 +131,7 @@ def test_float_weights_of_any_width(level: str, type_name: str, num_columns: int
     rng = np.random.default_rng(num_columns)
     packed = random_matrix(rng, type_name, 21, num_columns)
     x = normal(rng, 14, num_columns)
-    assert_close(run_linear(level, x, [(packed, None)]), *multiplied(x, packed))
+    assert_close(run_linear(level, x, [(packed, None)]), *multiplied(level, x, packed))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -260,8 +265,8 @@ def test_a_row_with_nan_spoils_itself_alone(level: str) -> None:
 def test_levels_agree_within_rounding(type_name: str) -> None:
     rng = np.random.default_rng(11)
     packed = random_matrix(rng, type_name, 32, 512)
-    x = normal(rng, 12, 512)
-    _, magnitude = multiplied(x, packed)
+    x = matrices.dequantized("BF16", matrices.as_type("BF16", normal(rng, 12, 512)))
+    _, magnitude = multiplied(LEVELS[0], x, packed)
     first, *others = (run_linear(level, x, [(packed, None)]) for level in LEVELS)
     for other in others:
         assert (np.abs(first - other) <= 2e-6 * magnitude).all()

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from octavo.config.engine import EngineConfig
+from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledSequence, ScheduledStep
 from octavo.errors import ConfigError, WeightError
 from octavo.kernels._native import isa_levels
@@ -26,6 +28,7 @@ CONFIG = EngineConfig(
     threads=2,
     isa=isa_levels()[0],
 )
+STOPS: frozenset[int] = frozenset()
 IDS = np.random.default_rng(5).integers(0, VOCABULARY, 40).tolist()
 
 
@@ -33,7 +36,7 @@ IDS = np.random.default_rng(5).integers(0, VOCABULARY, 40).tolist()
 def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> None:
     tiny = write_tiny(name, tmp_path, PLAIN)
     with GGUFFile.open(tiny.path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     sequence = sequence_of(IDS)
     sequence.page_table = [9, 4, 7]
     done = 0
@@ -49,7 +52,7 @@ def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> N
 
 def test_results_keep_the_order_of_the_step_and_only_samplers_get_tokens(tmp_path: Path) -> None:
     with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     first, second = sequence_of(IDS[:17]), sequence_of(IDS, first_page=4)
     both = ScheduledStep(
         [
@@ -65,7 +68,7 @@ def test_results_keep_the_order_of_the_step_and_only_samplers_get_tokens(tmp_pat
 
 def test_prompt_logprobs_come_for_every_row(tmp_path: Path) -> None:
     with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     result = runner.run(step_of((sequence_of(IDS), 0, 40))).results[0]
     assert result.prompt_logprobs is not None
     assert [entry.token_id for entry in result.prompt_logprobs] == IDS[1:]
@@ -82,15 +85,30 @@ def test_logits_without_a_number_give_token_0_and_are_counted(tmp_path: Path) ->
     ).tobytes()
     path.write_bytes(content)
     with GGUFFile.open(path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     result = runner.run(step_of((sequence_of(IDS), 0, 40)))
     assert result.num_undefined_rows == 1
     assert result.results[0].token_id == 0
 
 
+def test_stop_tokens_are_kept_out_of_answers_that_must_go_on(tmp_path: Path) -> None:
+    """The most probable token is made a stop token; min_tokens then keeps it out."""
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        step = step_of((sequence_of(IDS), 0, 40))
+        likely = load_runner(file, CONFIG, STOPS).run(step).results[0].token_id
+        assert likely is not None
+        runner = load_runner(file, CONFIG, frozenset({likely}))
+    assert runner.run(step).results[0].token_id == likely
+    request = step.sequences[0].sequence.request
+    step.sequences[0].sequence.request = msgspec.structs.replace(
+        request, sampling_params=SamplingParams(temperature=0.0, min_tokens=1)
+    )
+    assert runner.run(step).results[0].token_id not in (likely, None)
+
+
 def test_limits_are_those_of_the_options(tmp_path: Path) -> None:
     with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     assert runner.max_model_len == 200
     assert runner.max_logit_rows == 64
     assert runner.num_pages == (8 << 20) // (3 * 2 * 16 * 2 * 16 * 4)
@@ -100,7 +118,7 @@ def test_limits_are_those_of_the_options(tmp_path: Path) -> None:
 
 def test_a_profile_has_a_time_for_each_instruction(tmp_path: Path) -> None:
     with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     seconds = runner.profile(33)
     assert len(seconds) == len(runner.program.instructions)
     assert all(0 <= one < 10 for one in seconds)
@@ -111,7 +129,7 @@ def test_a_profile_has_a_time_for_each_instruction(tmp_path: Path) -> None:
 
 def test_a_closed_runner_says_so(tmp_path: Path) -> None:
     with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
-        runner = load_runner(file, CONFIG)
+        runner = load_runner(file, CONFIG, STOPS)
     runner.close()
     with pytest.raises(ValueError, match="closed"):
         runner.profile(1)
@@ -122,14 +140,14 @@ def test_memory_that_is_too_small_is_refused_before_weights_are_packed(tmp_path:
         GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file,
         pytest.raises(ConfigError, match="kv-cache-memory"),
     ):
-        load_runner(file, replace(CONFIG, kv_cache_memory=1000), _no_progress)
+        load_runner(file, replace(CONFIG, kv_cache_memory=1000), STOPS, _no_progress)
 
 
 def test_a_file_with_a_missing_tensor_is_refused_before_weights_are_packed(tmp_path: Path) -> None:
     file = GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path)
     file.tensors = {k: v for k, v in file.tensors.items() if k != "blk.1.ffn_up.weight"}
     with pytest.raises(WeightError, match=r"blk\.1\.ffn_up\.weight"):
-        load_runner(file, CONFIG, _no_progress)
+        load_runner(file, CONFIG, STOPS, _no_progress)
 
 
 def _no_progress(done_bytes: int, total_bytes: int) -> None:

@@ -11,10 +11,15 @@ import numpy.typing as npt
 import pytest
 from gguf import GGMLQuantizationType
 
-from octavo.errors import WeightError
+from octavo.errors import ConfigError, WeightError
 from octavo.kernels._native import PackedMatrix, ThreadPool
 from octavo.weights.gguf import GGUFFile
-from octavo.weights.loader import check_weights, held_format, load_weights
+from octavo.weights.loader import (
+    check_quantization,
+    check_weights,
+    held_format,
+    load_weights,
+)
 from octavo.weights.weight import Weight
 
 Write = Callable[[dict[str, tuple[npt.NDArray[np.float32], str]]], GGUFFile]
@@ -102,6 +107,51 @@ def test_dtype_dequantises_matrices(write: Write) -> None:
         assert matrix.format == name
         tolerance = {"F32": 0.0, "F16": 2e-3, "BF16": 2e-2}[name]
         assert np.abs(matrix.unpack() - exact.unpack()).max() <= tolerance
+
+
+@pytest.mark.parametrize(
+    ("quantization", "name", "columns", "held"),
+    [
+        ("int8", "matrix", 64, "Q8_0"),
+        ("q8_0", "matrix", 256, "Q8_0"),
+        ("q4_0", "matrix", 64, "Q4_0"),
+        ("q4_k", "matrix", 256, "Q4_K"),
+        ("q4_k", "matrix", 64, "Q4_1"),
+        ("q4_k", "output.weight", 256, "Q8_0"),
+        ("q4_0", "token_embd.weight", 256, "Q8_0"),
+        ("q4_0", "matrix", 40, "BF16"),
+    ],
+)
+def test_float_matrices_are_rounded_as_asked(
+    write: Write, quantization: str, name: str, columns: int, held: str
+) -> None:
+    values = _random(48, columns)
+    file = write({name: (values, "BF16"), "norm": GOOD["norm"]})
+    weight = Weight(name, (48, columns), ORDER)
+    assert held_format(file, weight, "auto", quantization) == held
+    check_quantization(file, [weight, NORM], quantization)
+    loaded = load_weights(file, [weight, NORM], "auto", ThreadPool(2), quantization=quantization)
+    matrix, norm = loaded[name], loaded["norm"]
+    assert isinstance(matrix, PackedMatrix)
+    assert matrix.format == held
+    error = np.abs(matrix.unpack() - values[ORDER]).max() / np.abs(values).max()
+    assert error <= {"BF16": 0.004, "Q8_0": 0.008}.get(held, 0.15)
+    assert np.array_equal(np.asarray(norm), GOOD["norm"][0])
+
+
+def test_integer_matrices_keep_the_files_values_beside_float_ones(write: Write) -> None:
+    file = write(GOOD | {"floats": (_random(48, 64), "F16")})
+    floats = Weight("floats", (48, 64))
+    check_quantization(file, [MATRIX, floats, NORM], "q8_0")
+    assert held_format(file, MATRIX, "auto", "q8_0") == "Q4_1"
+    assert held_format(file, floats, "auto", "q8_0") == "Q8_0"
+
+
+def test_a_file_without_float_matrices_has_nothing_to_quantise(write: Write) -> None:
+    file = write(GOOD)
+    check_quantization(file, [MATRIX, NORM, BIAS], "none")
+    with pytest.raises(ConfigError, match=r"--quantization is q4_k; .*quantised already \(Q4_1\)"):
+        check_quantization(file, [MATRIX, NORM, BIAS], "q4_k")
 
 
 def test_progress_counts_bytes_up_to_all(write: Write) -> None:

@@ -43,13 +43,13 @@ class StepCost:
         return max(reading, operations / rates.int8_operations_per_second)
 
 
-def step_cost(file: GGUFFile, dtype: str) -> StepCost:
+def step_cost(file: GGUFFile, dtype: str, quantization: str = "none") -> StepCost:
     """Of the file's model with weights held as `dtype` says ("auto": as in the file)."""
     model = model_from_gguf(file)
-    return cost_of(file, compile_for_file(file, model, dtype), dtype)
+    return cost_of(file, compile_for_file(file, model, dtype, quantization), dtype, quantization)
 
 
-def cost_of(file: GGUFFile, program: Program, dtype: str) -> StepCost:
+def cost_of(file: GGUFFile, program: Program, dtype: str, quantization: str = "none") -> StepCost:
     num_bytes = 0
     operations = dict.fromkeys(RowKind, 0)
     for instruction in program.instructions:
@@ -58,7 +58,7 @@ def cost_of(file: GGUFFile, program: Program, dtype: str) -> StepCost:
         for operand in instruction.inputs:
             if isinstance(operand, Weight) and operand.is_matrix:
                 rows, columns = operand.shape
-                block_bytes, block_values = BLOCKS[held_format(file, operand, dtype)]
+                block_bytes, block_values = BLOCKS[held_format(file, operand, dtype, quantization)]
                 num_bytes += rows * columns * block_bytes // block_values
                 operations[instruction.rows] += 2 * rows * columns
     return StepCost(num_bytes, operations[RowKind.TOKENS], operations[RowKind.LOGITS])

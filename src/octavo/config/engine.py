@@ -15,7 +15,7 @@ BLOCK_SIZE = 16
 """Tokens per page. The kernels are written for one vector register of 16 floats."""
 ISA_LEVELS = (
     *("auto", "scalar"),
-    *("avx2", "avx2_vnni", "avx512", "avx512_vnni"),
+    *("avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16"),
     *("neon", "neon_dotprod"),
 )
 
@@ -68,6 +68,11 @@ class EngineConfig:
         "How weights are held: 'auto' as the file has them, or dequantised to the named type.",
         choices=("auto", "float32", "float16", "bfloat16"),
     )
+    quantization: str = option(
+        "none",
+        "Round the float matrices of the file while it is loaded: int8 (= q8_0), or four bits.",
+        choices=("none", "int8", "q8_0", "q4_0", "q4_k"),
+    )
     isa: str = option(
         "auto",
         "Instruction-set level of the kernels (see `octavo inspect config`).",
@@ -82,6 +87,11 @@ class EngineConfig:
         check(self)
         if self.block_size != BLOCK_SIZE:
             raise ConfigError(f"--block-size is {self.block_size}; only {BLOCK_SIZE} is supported")
+        if self.quantization != "none" and self.dtype != "auto":
+            raise ConfigError(
+                f"--quantization is {self.quantization} and --dtype {self.dtype}; quantised"
+                " matrices have no other type, so only --dtype auto is allowed"
+            )
         if self.max_num_seqs > self.max_num_batched_tokens:
             raise ConfigError(
                 f"--max-num-seqs is {self.max_num_seqs}; at most --max-num-batched-tokens"

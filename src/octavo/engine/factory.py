@@ -56,7 +56,7 @@ def load_engine(config: EngineConfig, progress: Progress | None = None) -> Engin
     """An engine that is ready to take requests. Raises as `load_front` does."""
     with GGUFFile.open(locate(config)) as file:
         front = make_front(file, config)
-        return make_engine(front, load_runner(file, front.resolved.config, progress))
+        return make_engine(front, make_runner(file, front, progress))
 
 
 def locate(config: EngineConfig) -> Path:
@@ -78,6 +78,11 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
         tokenizer, template, vocab_size=model.vocab_size, max_model_len=max_model_len
     )
     return Front(file.path, tokenizer, template, model, resolved, inputs)
+
+
+def make_runner(file: GGUFFile, front: Front, progress: Progress | None = None) -> Runner:
+    """What computes for `front`: the weights of its file, loaded. Raises as `load_runner` does."""
+    return load_runner(file, front.resolved.config, front.tokenizer.stop_token_ids, progress)
 
 
 def make_engine(front: Front, runner: Runner) -> Engine:

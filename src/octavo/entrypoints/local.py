@@ -11,9 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
-from octavo.engine.factory import Front, locate, make_engine, make_front
+from octavo.engine.factory import Front, locate, make_engine, make_front, make_runner
 from octavo.errors import EngineDead
-from octavo.runner.load import load_runner
 from octavo.weights.gguf import GGUFFile
 
 LoadProgress = Callable[[int, int], None]
@@ -26,7 +25,7 @@ class LocalEngine:
     def __init__(self, config: EngineConfig, progress: LoadProgress | None = None) -> None:
         with GGUFFile.open(locate(config)) as file:
             self.front: Front = make_front(file, config)
-            self.runner = load_runner(file, self.front.resolved.config, progress)
+            self.runner = make_runner(file, self.front, progress)
         self._engine = make_engine(self.front, self.runner)
 
     def stats(self) -> EngineStats:

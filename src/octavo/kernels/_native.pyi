@@ -77,7 +77,8 @@ class PackedMatrix:
     ) -> PackedMatrix:
         """Pack a row-major GGUF tensor.
 
-        `target_format` is `source_type` (kept without loss) or "F32", "F16", "BF16" (dequantised).
+        `target_format` is `source_type` (kept without loss) or "F32", "F16", "BF16" (dequantised),
+        or, for a float source, "Q8_0", "Q4_0", "Q4_1" or "Q4_K" (rounded).
         Output row i is source row `row_order[i]`. Without `memory` the matrix gets a mapping of
         its own. Raises ValueError on sizes that do not fit.
         """

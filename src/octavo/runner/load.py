@@ -17,10 +17,10 @@ from octavo.runner.memory import num_pages_for
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
 from octavo.sampling.sampler import Sampler
-from octavo.tokenization.vocabulary import Vocabulary
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
     Progress,
+    check_quantization,
     check_weights,
     held_format,
     is_integer_format,
@@ -33,19 +33,30 @@ MIN_LOGIT_ROWS = 64
 """A step may compute so many rows of prompt log probabilities, however few sequences may run."""
 
 
-def load_runner(file: GGUFFile, config: EngineConfig, progress: Progress | None = None) -> Runner:
+def load_runner(
+    file: GGUFFile,
+    config: EngineConfig,
+    stop_token_ids: frozenset[int],
+    progress: Progress | None = None,
+) -> Runner:
     """`config` has been resolved: no "auto" but for dtype, no None.
 
-    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small.
+    `stop_token_ids` are the tokenizer's; they are kept out of answers that must go on.
+
+    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small
+    or a quantisation that has nothing to quantise.
     """
     assert config.threads is not None
     model = model_from_gguf(file)
     weights = model.weights()
     check_weights(file, weights, _tensors_of_config(model.config))
-    program = compile_for_file(file, model, config.dtype)
+    check_quantization(file, weights, config.quantization)
+    program = compile_for_file(file, model, config.dtype, config.quantization)
     limits, num_pages = _limits(config, model.config)
     pool = ThreadPool(config.threads)
-    loaded = load_weights(file, weights, config.dtype, pool, progress)
+    loaded = load_weights(
+        file, weights, config.dtype, pool, progress, quantization=config.quantization
+    )
     layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.config.layers]
     pages = KvCache(num_pages, layers, config.kv_cache_dtype)
     step = Step(limits)
@@ -55,15 +66,22 @@ def load_runner(file: GGUFFile, config: EngineConfig, progress: Progress | None 
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
         sampler=Sampler(model.config.vocab_size, pool, config.isa),
-        stop_token_ids=_stop_token_ids(file),
+        stop_token_ids=stop_token_ids,
     )
 
 
-def compile_for_file(file: GGUFFile, model: Model, dtype: str, *, fuse: bool = True) -> Program:
-    """The program for the formats in which `dtype` holds the file's matrices."""
+def compile_for_file(
+    file: GGUFFile,
+    model: Model,
+    dtype: str,
+    quantization: str = "none",
+    *,
+    fuse: bool = True,
+) -> Program:
+    """The program for the formats in which the file's matrices are held."""
 
     def is_integer(weight: Weight) -> bool:
-        return is_integer_format(held_format(file, weight, dtype))
+        return is_integer_format(held_format(file, weight, dtype, quantization))
 
     return compile_program(model.forward, is_integer, fuse=fuse)
 
@@ -87,10 +105,3 @@ def _limits(config: EngineConfig, model: ModelConfig) -> tuple[StepLimits, int]:
         max_context_tokens=config.max_model_len,
     )
     return limits, num_pages
-
-
-def _stop_token_ids(file: GGUFFile) -> frozenset[int]:
-    """None for a file without a tokenizer, whose tokens have no meaning to stop at."""
-    if "tokenizer.ggml.model" not in file.metadata:
-        return frozenset()
-    return Vocabulary.from_gguf(file.metadata, file.path).stop_token_ids

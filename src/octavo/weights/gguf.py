@@ -104,6 +104,13 @@ class GGUFFile:
             raise ValueError("the file is closed")
         return np.frombuffer(self._mapping, np.uint8, info.num_bytes, info.offset)
 
+    def read_ahead(self, offset: int, num_bytes: int) -> None:
+        """Let the system bring these bytes of the file into memory while others are worked on."""
+        start = offset // mmap.PAGESIZE * mmap.PAGESIZE
+        if self._mapping is not None and start < len(self._mapping):
+            length = min(num_bytes, len(self._mapping) - start)
+            self._mapping.madvise(mmap.MADV_WILLNEED, start, length)
+
     def release(self) -> None:
         """Drop the file's pages from this process's memory; later reads bring them back."""
         if self._mapping is not None:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from octavo.errors import WeightError
+from octavo.errors import ConfigError, WeightError
 from octavo.kernels._native import PackedMatrix, ThreadPool, WeightMemory, dequantize
 from octavo.weights.gguf import GGUFFile, TensorInfo
 from octavo.weights.gguf_types import SUPPORTED_TENSOR_TYPES
+from octavo.weights.quantization import quantized_format
 from octavo.weights.weight import Weight
 
 Progress = Callable[[int, int], None]
@@ -28,14 +29,36 @@ FLOAT_FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 RELEASE_EVERY_BYTES = 32 << 20
 
+READ_AHEAD_BYTES = 64 << 20
+"""Of the file, asked for while the tensors before them are packed."""
 
-def held_format(file: GGUFFile, weight: Weight, dtype: str) -> str:
-    """The format that a matrix is held in: the file's own, or what `dtype` asks for."""
-    return file.tensors[weight.name].type_name if dtype == "auto" else FLOAT_FORMATS[dtype]
+
+def held_format(file: GGUFFile, weight: Weight, dtype: str, quantization: str = "none") -> str:
+    """The format that a matrix is held in: the file's own, or what the options ask for.
+
+    `quantization` concerns float tensors alone; integer ones keep the file's values.
+    """
+    if dtype != "auto":
+        return FLOAT_FORMATS[dtype]
+    own = file.tensors[weight.name].type_name
+    if quantization == "none" or is_integer_format(own):
+        return own
+    return quantized_format(weight, quantization) or own
 
 
 def is_integer_format(name: str) -> bool:
     return name not in FLOAT_FORMATS.values()
+
+
+def check_quantization(file: GGUFFile, weights: Sequence[Weight], quantization: str) -> None:
+    """Raise `ConfigError` for a file that has nothing to quantise: its values would not change."""
+    matrices = [file.tensors[weight.name] for weight in weights if weight.is_matrix]
+    types = sorted({info.type_name for info in matrices})
+    if quantization != "none" and all(map(is_integer_format, types)):
+        raise ConfigError(
+            f"--quantization is {quantization}; the matrices of {file.path} are quantised already"
+            f" ({', '.join(types)}) and are used as they are"
+        )
 
 
 def check_weights(
@@ -67,31 +90,59 @@ def load_weights(
     dtype: str,
     pool: ThreadPool,
     progress: Progress | None = None,
+    *,
+    quantization: str = "none",
 ) -> LoadedWeights:
     """Pack the weights, which `check_weights` has passed, with the threads of `pool`.
 
     `dtype` is "auto", "float32", "float16" or "bfloat16". Matrices of integer types keep their
-    values exactly under "auto". Raises `WeightError` for a tensor that cannot be packed.
+    values exactly under "auto"; float ones are rounded as `quantization` says. Raises `WeightError`
+    for a tensor that cannot be packed.
     """
+    # In the order of the file, so that a disk is read once, from front to end.
+    weights = sorted(weights, key=lambda weight: file.tensors[weight.name].offset)
     total_bytes = sum(file.tensors[weight.name].num_bytes for weight in weights)
-    done_bytes = unreleased_bytes = 0
+    done_bytes = 0
     loaded: dict[str, PackedMatrix | npt.NDArray[np.float32]] = {}
-    memory = WeightMemory()
+    memory, pages = WeightMemory(), _FilePages(file)
     for weight in weights:
-        loaded[weight.name] = _load(file, weight, dtype, pool, memory)
-        num_bytes = file.tensors[weight.name].num_bytes
-        done_bytes += num_bytes
-        unreleased_bytes += num_bytes
-        if unreleased_bytes >= RELEASE_EVERY_BYTES or done_bytes == total_bytes:
-            file.release()
-            unreleased_bytes = 0
+        info = file.tensors[weight.name]
+        pages.before(info)
+        target = held_format(file, weight, dtype, quantization) if weight.is_matrix else "F32"
+        loaded[weight.name] = _load(file, weight, target, pool, memory)
+        pages.after(info)
+        done_bytes += info.num_bytes
         if progress is not None:
             progress(done_bytes, total_bytes)
+    file.release()
     return loaded
 
 
+class _FilePages:
+    """The file's pages in memory, while its tensors are taken in order: fetched before they are
+    needed, dropped soon after, so that they do not stand beside all packed weights."""
+
+    def __init__(self, file: GGUFFile) -> None:
+        self._file = file
+        self._fetched_to = 0
+        self._unreleased_bytes = 0
+
+    def before(self, info: TensorInfo) -> None:
+        end = info.offset + info.num_bytes
+        if end + READ_AHEAD_BYTES // 2 > self._fetched_to:
+            start = max(info.offset, self._fetched_to)
+            self._fetched_to = end + READ_AHEAD_BYTES
+            self._file.read_ahead(start, self._fetched_to - start)
+
+    def after(self, info: TensorInfo) -> None:
+        self._unreleased_bytes += info.num_bytes
+        if self._unreleased_bytes >= RELEASE_EVERY_BYTES:
+            self._file.release()
+            self._unreleased_bytes = 0
+
+
 def _load(
-    file: GGUFFile, weight: Weight, dtype: str, pool: ThreadPool, memory: WeightMemory
+    file: GGUFFile, weight: Weight, target: str, pool: ThreadPool, memory: WeightMemory
 ) -> PackedMatrix | npt.NDArray[np.float32]:
     info = file.tensors[weight.name]
     data = file.data(weight.name)
@@ -100,7 +151,6 @@ def _load(
             values = dequantize(info.type_name, data, weight.shape[0])
             return values if weight.row_order is None else values[weight.row_order]
         rows, columns = weight.shape
-        target = held_format(file, weight, dtype)
         return PackedMatrix.pack(
             pool, info.type_name, data, rows, columns, target, weight.row_order, memory
         )

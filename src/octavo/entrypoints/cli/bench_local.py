@@ -84,7 +84,7 @@ def run_latency(namespace: argparse.Namespace) -> int:
         assert resolved.threads is not None
         rates = read_rates(namespace.machine, resolved.threads, resolved.isa)
         with GGUFFile.open(engine.front.path) as file:
-            cost = step_cost(file, resolved.dtype)
+            cost = step_cost(file, resolved.dtype, resolved.quantization)
         times, skipped = measure_cases(engine, namespace)
     finally:
         engine.close()

@@ -3,10 +3,12 @@
 #include "formats/pack.h"
 
 #include <cstring>
+#include <vector>
 
 #include "formats/gguf_blocks.h"
 #include "formats/half.h"
 #include "formats/packed.h"
+#include "formats/quantize.h"
 
 namespace octavo {
 namespace {
@@ -139,16 +141,30 @@ void pack_tile(const TileRows& rows, int64_t columns, std::byte* tile) {
   }
 }
 
-// --- plain numbers: tiles are [K][16] ---
+// --- plain numbers ---
 
-template <typename Number>
-void transpose_tile(const TileRows& rows, int64_t columns, std::byte* tile) {
-  Number* out = reinterpret_cast<Number*>(tile);
-  for (int row = 0; row < kTileColumns; ++row) {
-    for (int64_t k = 0; k < columns; ++k) {
-      Number x{};
-      if (rows.rows[row]) std::memcpy(&x, rows.rows[row] + k * sizeof(Number), sizeof(Number));
-      out[k * kTileColumns + row] = x;
+// Units of sixteen rows side by side: single numbers, or pairs of BF16. A line of each row at a
+// time, since sixteen streams of single units are slower than the memory.
+template <typename Unit>
+void transpose_tile(const TileRows& rows, int64_t row_bytes, std::byte* tile) {
+  constexpr int64_t kUnits = kLineBytes / sizeof(Unit);
+  Unit lines[kTileColumns][kUnits] = {};  // rows past the end of the matrix stay 0
+  for (int64_t first = 0; first < row_bytes; first += kLineBytes, tile += 16 * kLineBytes) {
+    const int64_t rest = row_bytes - first;
+    if (rest < kLineBytes) std::memset(lines, 0, sizeof(lines));
+    for (int row = 0; row < kTileColumns; ++row) {
+      if (!rows.rows[row]) continue;
+      if (rest >= kLineBytes) {
+        std::memcpy(lines[row], rows.rows[row] + first, kLineBytes);
+      } else {
+        std::memcpy(lines[row], rows.rows[row] + first, static_cast<size_t>(rest));
+      }
+    }
+    const int64_t whole = (rest + static_cast<int64_t>(sizeof(Unit)) - 1) / sizeof(Unit);
+    const int64_t units = whole < kUnits ? whole : kUnits;
+    Unit* const out = reinterpret_cast<Unit*>(tile);
+    for (int64_t i = 0; i < units; ++i) {
+      for (int row = 0; row < kTileColumns; ++row) out[i * kTileColumns + row] = lines[row][i];
     }
   }
 }
@@ -176,7 +192,7 @@ void convert_tile(WeightFormat type, const TileRows& rows, WeightFormat target, 
         dequantize(type, rows.rows[row] + offset, count, values);
       }
       for (int64_t k = 0; k < count; ++k) {
-        store_number(target, tile, (first + k) * kTileColumns + row, values[k]);
+        store_number(target, tile, float_index(target, first + k, row), values[k]);
       }
     }
   }
@@ -205,6 +221,23 @@ void pack_integers(WeightFormat format, const TileRows& rows, int64_t columns, s
   }
 }
 
+// Float rows are rounded to blocks of the target, and these packed as if the file had held them.
+void quantize_tile(WeightFormat type, const TileRows& rows, const PackedMatrix& out,
+                   std::byte* tile) {
+  const int64_t row_bytes = out.columns / block_values(out.format) * block_bytes(out.format);
+  std::vector<float> values(static_cast<size_t>(out.columns));
+  std::vector<std::byte> blocks(static_cast<size_t>(kTileColumns * row_bytes));
+  TileRows rounded{};
+  for (int row = 0; row < kTileColumns; ++row) {
+    if (!rows.rows[row]) continue;
+    std::byte* const blocks_of_row = blocks.data() + row * row_bytes;
+    dequantize(type, rows.rows[row], out.columns, values.data());
+    quantize_row(out.format, values.data(), out.columns, blocks_of_row);
+    rounded.rows[row] = blocks_of_row;
+  }
+  pack_integers(out.format, rounded, out.columns, tile);
+}
+
 }  // namespace
 
 void pack_tiles(WeightFormat source_type, const std::byte* source, const int32_t* row_order,
@@ -213,12 +246,14 @@ void pack_tiles(WeightFormat source_type, const std::byte* source, const int32_t
   for (int64_t t = first_tile; t < last_tile; ++t) {
     const TileRows rows = tile_rows(out, source, row_order, row_bytes, t);
     std::byte* tile = const_cast<std::byte*>(out.data) + t * out.tile_bytes;
-    if (out.format != source_type) {
+    if (out.format != source_type && !is_float(out.format)) {
+      quantize_tile(source_type, rows, out, tile);
+    } else if (out.format != source_type) {
       convert_tile(source_type, rows, out.format, out.columns, tile);
-    } else if (out.format == WeightFormat::kF32) {
-      transpose_tile<uint32_t>(rows, out.columns, tile);
+    } else if (out.format == WeightFormat::kF16) {
+      transpose_tile<uint16_t>(rows, row_bytes, tile);
     } else if (is_float(out.format)) {
-      transpose_tile<uint16_t>(rows, out.columns, tile);
+      transpose_tile<uint32_t>(rows, row_bytes, tile);
     } else {
       pack_integers(out.format, rows, out.columns, tile);
     }

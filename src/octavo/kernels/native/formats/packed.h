@@ -20,7 +20,8 @@
 //   k's
 // Every number is the file's own, so nothing is lost. When K has an odd number of groups the last
 // block of a two-group format is half zeros.
-// F32, F16 and BF16 tiles are [K][16] numbers, padded to a multiple of 64 bytes.
+// F32 and F16 tiles are [K][16] numbers, BF16 tiles [K / 2][16][2] (the pairs that the processor's
+// dot product takes); K is padded with zeros to an even number.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +63,12 @@ struct BlockLayout {
 };
 
 constexpr bool is_float(WeightFormat f) { return f <= WeightFormat::kBF16; }
+
+// Which number of its float tile holds column k of row `row`.
+constexpr int64_t float_index(WeightFormat f, int64_t k, int row) {
+  return f == WeightFormat::kBF16 ? (k / 2 * kTileColumns + row) * 2 + k % 2
+                                  : k * kTileColumns + row;
+}
 
 // Of an integer format.
 constexpr BlockLayout block_layout(WeightFormat f) {

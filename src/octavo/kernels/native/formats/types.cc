@@ -47,7 +47,7 @@ int64_t block_bytes(WeightFormat type) { return facts(type).block_bytes; }
 
 int64_t packed_tile_bytes(WeightFormat format, int64_t columns) {
   if (is_float(format)) {
-    const int64_t bytes = columns * kTileColumns * block_bytes(format);
+    const int64_t bytes = (columns + 1) / 2 * 2 * kTileColumns * block_bytes(format);
     return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes;
   }
   const BlockLayout layout = block_layout(format);

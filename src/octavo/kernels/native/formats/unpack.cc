@@ -91,7 +91,7 @@ void unpack_row(const PackedMatrix& matrix, int64_t row, float* out) {
   if (!is_float(matrix.format)) return unpack_integers(matrix, tile, lane, out);
   const bool wide = matrix.format == WeightFormat::kF32;
   for (int64_t k = 0; k < matrix.columns; ++k) {
-    const std::byte* number = tile + (k * kTileColumns + lane) * (wide ? 4 : 2);
+    const std::byte* number = tile + float_index(matrix.format, k, lane) * (wide ? 4 : 2);
     if (wide) {
       std::memcpy(out + k, number, 4);
       continue;

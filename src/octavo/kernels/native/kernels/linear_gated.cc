@@ -2,6 +2,7 @@
 // half of a gated MLP.
 #include "kernels/activation_function.h"
 #include "kernels/elementwise.h"
+#include "kernels/float_panel.h"
 #include "kernels/matrix_work.h"
 #include "kernels/quantize_group.h"
 #include "kernels/tile_product.h"
@@ -20,18 +21,18 @@ OCTAVO_INLINE F32x16 gated(bool gelu, F32x16 gate, F32x16 up) {
 class GatedTiles {
  public:
   explicit GatedTiles(const KernelCall& call)
-      : call_(call),
-        x_(call.instruction.inputs[0]),
+      : x_(call.instruction.inputs[0]),
+        panels_(call, x_),
         gate_(call.matrix(call.instruction.inputs[1])),
         up_(call.matrix(call.instruction.inputs[2])),
         gelu_(call.instruction.ints[0] == 1) {}
 
   int64_t num_tiles() const { return gate_.num_tiles; }
   int64_t tile_bytes() const { return gate_.tile_bytes + up_.tile_bytes; }
-  int64_t row_bytes() const { return x_.row_stride; }
+  const Operand& activations() const { return x_; }
 
   // values[row][lane] of one tile, rows `stride` floats apart.
-  void multiply(Panel panel, int64_t tile, int64_t step, int64_t stride, float* values) const {
+  void multiply(Panel panel, int64_t tile, int64_t step, int64_t stride, float* values) {
     alignas(64) float gates[kRowBlock * kTileColumns], ups[kRowBlock * kTileColumns];
     multiply(gate_, panel, tile, step, gates);
     multiply(up_, panel, tile, step, ups);
@@ -43,14 +44,14 @@ class GatedTiles {
 
  private:
   void multiply(const PackedMatrix& matrix, Panel panel, int64_t tile, int64_t step,
-                float* products) const {
-    const ActivationRows rows{call_.row<const std::byte>(x_, panel.first_row), x_.row_stride};
-    tile_product(matrix.format, panel.rows)(matrix.data + tile * matrix.tile_bytes, rows,
-                                            matrix.columns, step * matrix.tile_bytes, products);
+                float* products) {
+    tile_product(matrix.format, panel.rows)(matrix.data + tile * matrix.tile_bytes,
+                                            panels_.panel(panel, matrix.format), matrix.columns,
+                                            step * matrix.tile_bytes, products);
   }
 
-  const KernelCall& call_;
   const Operand& x_;
+  ActivationPanels panels_;
   const PackedMatrix& gate_;
   const PackedMatrix& up_;
   const bool gelu_;
@@ -59,9 +60,9 @@ class GatedTiles {
 }  // namespace
 
 void linear_gated(const KernelCall& call) {
-  const GatedTiles tiles(call);
+  GatedTiles tiles(call);
   const Operand& y = call.instruction.outputs[0];
-  for_panel_tiles(call, tiles.row_bytes(), tiles.num_tiles(), tiles.tile_bytes(),
+  for_panel_tiles(call, tiles.activations(), tiles.num_tiles(), tiles.tile_bytes(),
                   [&](Panel panel, int64_t tile, int64_t step) {
                     alignas(64) float values[kRowBlock * kTileColumns];
                     tiles.multiply(panel, tile, step, kTileColumns, values);
@@ -81,9 +82,9 @@ void linear_gated(const KernelCall& call) {
 
 // The tiles of a group go together, so that its values are rounded where they are computed.
 void linear_gated_quantize(const KernelCall& call) {
-  const GatedTiles tiles(call);
+  GatedTiles tiles(call);
   const Operand& y = call.instruction.outputs[0];
-  for_panel_tiles(call, tiles.row_bytes(), tiles.num_tiles() / kGroupTiles,
+  for_panel_tiles(call, tiles.activations(), tiles.num_tiles() / kGroupTiles,
                   kGroupTiles * tiles.tile_bytes(), [&](Panel panel, int64_t group, int64_t step) {
                     alignas(64) float values[kRowBlock * kGroup];
                     for (int64_t t = 0; t < kGroupTiles; ++t) {

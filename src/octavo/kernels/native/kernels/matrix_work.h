@@ -32,28 +32,39 @@ struct MatrixBlocking {
   int64_t tiles;  // per item
 };
 
+// Bytes of the caches that an item's tiles and panels may take.
+struct CacheShares {
+  int64_t tiles;
+  int64_t panels;
+};
+// A third of the first level for tiles: a panel passes by.
+inline constexpr CacheShares kIntegerShares{12 << 10, 384 << 10};
+// Float panels are packed once for all tiles of an item, so these are many and stay in the second
+// level while the panels pass.
+inline constexpr CacheShares kFloatShares{512 << 10, int64_t{1} << 40};
+
 // As many panel blocks for each worker, where there are enough panels: the rows that it computed in
 // the last instruction are then those that it reads in this one.
 inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
-                                      int64_t tile_bytes, int num_workers) {
-  constexpr int64_t kTileCache = 12 << 10;  // a third of the first level: a panel passes by
-  constexpr int64_t kPanelCache = 384 << 10;
+                                      int64_t tile_bytes, int num_workers, CacheShares shares) {
   if (num_panels == 1) return {1, streaming_tiles(num_tiles, tile_bytes, num_workers)};
-  const int64_t blocks_per_worker = divide_up(num_panels * panel_bytes, kPanelCache * num_workers);
+  const int64_t blocks_per_worker =
+      divide_up(num_panels * panel_bytes, shares.panels * num_workers);
   return {clamp(blocks_per_worker * num_workers, 1, num_panels),
-          clamp(kTileCache / tile_bytes, 1, 8)};
+          clamp(shares.tiles / tile_bytes, 1, 8)};
 }
 
-// body(panel, tile, step) for every panel of `rows` rows and every tile, shared among the workers.
+// body(panel, tile, step) for every panel of x's rows and every tile, shared among the workers.
 // Tile + step is the tile that follows when all panels have met this one.
 template <class Body>
-inline void for_panel_tiles(const KernelCall& call, int64_t row_bytes, int64_t num_tiles,
+inline void for_panel_tiles(const KernelCall& call, const Operand& x, int64_t num_tiles,
                             int64_t tile_bytes, Body body) {
   const int32_t rows = call.rows();
   const int64_t panels = num_panels(rows, kRowBlock);
   if (panels == 0) return;
   const MatrixBlocking blocking =
-      matrix_blocking(panels, row_bytes * kRowBlock, num_tiles, tile_bytes, call.num_workers);
+      matrix_blocking(panels, x.row_stride * kRowBlock, num_tiles, tile_bytes, call.num_workers,
+                      x.dtype == DType::kQ8 ? kIntegerShares : kFloatShares);
   const int64_t tile_items = divide_up(num_tiles, blocking.tiles);
   const int64_t items = blocking.panel_blocks * tile_items;
   for (int64_t item = call.next_of(items); item < items; item = call.next_of(items)) {

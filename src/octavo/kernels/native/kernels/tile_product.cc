@@ -17,7 +17,7 @@ struct ProductsByRows {
 template <WeightFormat kFormat, int... kRowsMinusOne>
 constexpr ProductsByRows products(std::integer_sequence<int, kRowsMinusOne...>) {
   if constexpr (is_float(kFormat)) {
-    return {{float_tile_product<kFormat, kRowsMinusOne + 1>...}};
+    return {{float_tile_product<kFormat, kRowsMinusOne + 1>()...}};
   } else {
     return {{integer_tile_product<kFormat, kRowsMinusOne + 1>...}};
   }

@@ -10,17 +10,15 @@
 
 namespace octavo::OCTAVO_LEVEL {
 
-// Rows of activations: an int8 panel (formats/activation.h), or float rows `row_stride` bytes
-// apart.
+// A panel of activation rows: int8 (formats/activation.h) or float (kernels/float_panel.h).
 struct ActivationRows {
   const std::byte* data;
-  int64_t row_stride;
 };
 
 // out[row][lane] = sum over k of activation[row][k] * weight[lane][k]. Each (row, lane) is summed
-// in ascending k by the same operations whatever the number of rows. The bytes `ahead` of the tile
-// are those that will be wanted next: the processor's own prefetching ends at each page, and a tile
-// is hardly longer (62 instead of 55 % of the dot product rate at 32 rows of SmolLM2).
+// by the same operations in the same order whatever the number of rows. The bytes `ahead` of the
+// tile are those that will be wanted next: the processor's own prefetching ends at each page, and a
+// tile is hardly longer (62 instead of 55 % of the dot product rate at 32 rows of SmolLM2).
 using TileProduct = void (*)(const std::byte* tile, ActivationRows activations, int64_t columns,
                              int64_t ahead, float* out);
 

@@ -63,6 +63,9 @@ void gather(const InstructionFields& f) {
 
 void check_matrix(const InstructionFields& f, const PackedMatrix& m) {
   check_equal(f, "the number of matrix columns", m.columns, f.inputs[0].width);
+  if (is_float(m)) {
+    check_between(f, "the number of float columns", m.columns, 1, kMaxFloatColumns);
+  }
   if ((f.inputs[0].dtype == DType::kF32) == is_float(m)) return;
   refuse(f, "matrices of F32, F16 and BF16 take float32 rows, all others q8 rows");
 }

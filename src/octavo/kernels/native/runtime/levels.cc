@@ -22,6 +22,7 @@ OCTAVO_DECLARE_LEVEL(avx2)
 OCTAVO_DECLARE_LEVEL(avx2_vnni)
 OCTAVO_DECLARE_LEVEL(avx512)
 OCTAVO_DECLARE_LEVEL(avx512_vnni)
+OCTAVO_DECLARE_LEVEL(avx512_bf16)
 #elif defined(OCTAVO_ARM)
 OCTAVO_DECLARE_LEVEL(neon)
 OCTAVO_DECLARE_LEVEL(neon_dotprod)
@@ -44,6 +45,7 @@ bool runs_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 bool runs_avx512_vnni() { return runs_avx512() && __builtin_cpu_supports("avx512vnni"); }
+bool runs_avx512_bf16() { return runs_avx512_vnni() && __builtin_cpu_supports("avx512bf16"); }
 bool runs_avx2_vnni() {
 #if defined(OCTAVO_EVEX_VNNI)
   return runs_avx512_vnni();
@@ -70,6 +72,7 @@ std::vector<Level> available_levels() {
   if (runs_avx2_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx2_vnni));
   if (runs_avx512()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512));
   if (runs_avx512_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_vnni));
+  if (runs_avx512_bf16()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_bf16));
 #elif defined(OCTAVO_ARM)
   levels.push_back(OCTAVO_LEVEL_ENTRY(neon));
   if (runs_neon_dotprod()) levels.push_back(OCTAVO_LEVEL_ENTRY(neon_dotprod));

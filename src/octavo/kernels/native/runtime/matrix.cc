@@ -7,6 +7,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "formats/packed.h"
+#include "formats/quantize.h"
+
 namespace octavo {
 
 namespace {
@@ -39,11 +42,11 @@ void check_row_order(const MatrixSource& source, int64_t rows, int64_t row_bytes
 }
 
 void check_target(WeightFormat source, WeightFormat target, int64_t columns) {
-  const bool plain =
-      target == WeightFormat::kF32 || target == WeightFormat::kF16 || target == WeightFormat::kBF16;
-  if (target != source && !plain) {
-    refuse(std::string(format_name(source)) + " packs as itself, F32, F16 or BF16, not as " +
-           format_name(target));
+  const bool rounds = is_float(source) && can_quantize(target);
+  if (target != source && !is_float(target) && !rounds) {
+    const char* const quantised = is_float(source) ? ", Q8_0, Q4_0, Q4_1, Q4_K" : "";
+    refuse(std::string(format_name(source)) + " packs as itself, F32, F16, BF16" + quantised +
+           ", not as " + format_name(target));
   }
   if (!columns_fit(target, columns)) {
     refuse(std::to_string(columns) + " columns do not fit the packed format " +

@@ -13,7 +13,9 @@ namespace octavo {
 
 namespace {
 
-constexpr int64_t kScratchBytes = 2 * kMinScratchBytes;
+// Holds the bfloat16 panels of half a prompt chunk of 512 tokens and 4864 columns.
+constexpr int64_t kScratchBytes = int64_t{8} << 20;
+static_assert(kScratchBytes >= kMinScratchBytes);
 constexpr int64_t kSharedScratchBytes = int64_t{16} << 20;
 // Kernels may read, never write, a whole vector at the end of a value.
 constexpr int64_t kSlackBytes = 64;

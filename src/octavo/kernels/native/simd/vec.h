@@ -104,6 +104,7 @@ OCTAVO_INLINE I32x16 load_i32(const int32_t* p) { return {_mm512_loadu_si512(p)}
 OCTAVO_INLINE void store_i32(int32_t* p, I32x16 a) { _mm512_storeu_si512(p, a.v); }
 OCTAVO_INLINE I32x16 operator+(I32x16 a, I32x16 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 OCTAVO_INLINE I32x16 operator-(I32x16 a, I32x16 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
+OCTAVO_INLINE I32x16 operator&(I32x16 a, I32x16 b) { return {_mm512_and_si512(a.v, b.v)}; }
 template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
   return {_mm512_slli_epi32(a.v, N)};
@@ -244,6 +245,9 @@ OCTAVO_INLINE I32x16 operator+(I32x16 x, I32x16 y) {
 }
 OCTAVO_INLINE I32x16 operator-(I32x16 x, I32x16 y) {
   return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
+}
+OCTAVO_INLINE I32x16 operator&(I32x16 x, I32x16 y) {
+  return {_mm256_and_si256(x.a, y.a), _mm256_and_si256(x.b, y.b)};
 }
 template <int N>
 OCTAVO_INLINE I32x16 shift_left(I32x16 x) {

@@ -100,7 +100,9 @@ struct KernelCall {
   int64_t next_item() const { return counter.fetch_add(1, std::memory_order_relaxed); }
 };
 
-inline constexpr int64_t kMinScratchBytes = 1 << 20;
+// Room for a panel of float activations of kMaxFloatColumns in each of their two forms.
+inline constexpr int64_t kMinScratchBytes = int64_t{5} << 20;
+inline constexpr int64_t kMaxFloatColumns = 1 << 16;
 
 // One instruction set's kernels. Filled by register_kernels() of each level's copy of kernels/*.cc.
 struct KernelEntry {

@@ -103,7 +103,7 @@ def test_a_dead_engine_fails_open_requests_at_once_and_is_restarted(command: int
             await _text(client, "r", command)
         with pytest.raises(EngineDead):
             [output async for output in bystander]
-        assert time.monotonic() - started < 1.0
+        assert time.monotonic() - started < 10  # no time-out of minutes was waited for
         with pytest.raises(EngineDead):
             await client.check_health()
         with pytest.raises(EngineDead):

@@ -80,6 +80,13 @@ def matrix(packed: _native.PackedMatrix) -> _native.OperandSpec:
     return (OperandKind.MATRIX, 0, DType.F32, packed.shape[0], 0, 0, 0, packed)
 
 
+def panel_sizes(rows: int, row_block: int) -> list[int]:
+    """Rows of each panel of int8 activations: nearly equal; one panel or an even number of them."""
+    count = -(-rows // row_block)
+    count += count > 1 and count % 2
+    return [(p + 1) * rows // count - p * rows // count for p in range(count)]
+
+
 def quantized(x: F32) -> tuple[npt.NDArray[np.int8], F32]:
     """int8 values [rows, groups, 32] and scales [rows, groups] of x [rows, columns]."""
     groups = x.reshape(len(x), -1, GROUP)

@@ -7,6 +7,7 @@ import pytest
 
 from octavo.kernels import _native
 from tests.kernels.harness import F32, F64, LEVELS, OneKernel, StepArrays, vector
+from tests.kernels.matrices import panel_sizes
 
 EPS = 1e-5
 # Multiples of 64 and of 16, and widths that leave part of a vector over.
@@ -105,11 +106,10 @@ def quantized(level: str, x: F32, weight: F32 | None, num_threads: int) -> bytes
     whole = kernel.read_bytes(out, len(x)).reshape(-1)
     # Panels are dense; what is behind each, up to its rows' strides, is not written.
     used = bytearray()
-    num_panels = -(-len(x) // _native.row_block(level))
-    for p in range(num_panels):
-        first, last = p * len(x) // num_panels, (p + 1) * len(x) // num_panels
-        start = first * _native.activation_row_bytes(x.shape[1])
-        used += whole[start : start + (last - first) * (x.shape[1] // 32 * 44)].tobytes()
+    start = 0
+    for size in panel_sizes(len(x), _native.row_block(level)):
+        used += whole[start : start + size * (x.shape[1] // 32 * 48)].tobytes()
+        start += size * _native.activation_row_bytes(x.shape[1])
     return bytes(used)
 
 

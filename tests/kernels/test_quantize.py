@@ -7,20 +7,14 @@ import numpy.typing as npt
 import pytest
 
 from octavo.kernels import _native
-from tests.kernels.harness import F32, LEVELS, OneKernel, StepArrays
-from tests.kernels.matrices import GROUP, quantized
-
-
-def panel_sizes(rows: int, row_block: int) -> list[int]:
-    count = -(-rows // row_block)
-    count += count > 1 and count % 2
-    return [(p + 1) * rows // count - p * rows // count for p in range(count)]
+from tests.kernels.harness import F32, I32, LEVELS, OneKernel, StepArrays
+from tests.kernels.matrices import GROUP, panel_sizes, quantized
 
 
 def run_quantize(
     level: str, x: F32, num_threads: int = 1
-) -> tuple[npt.NDArray[np.int8], F32, F32, npt.NDArray[np.int16]]:
-    """Values [rows, groups, 32], scales and sums [rows, groups], half sums [rows, groups, 2]."""
+) -> tuple[npt.NDArray[np.int8], F32, F32, I32]:
+    """Values [rows, groups, 32], scales, sums [rows, groups], sums of halves [rows, groups, 2]."""
     rows, columns = x.shape
     groups = -(-columns // GROUP)
     kernel = OneKernel(level, num_threads)
@@ -30,8 +24,8 @@ def run_quantize(
     parts = []
     first = 0
     for size in panel_sizes(rows, _native.row_block(level)):
-        panel = memory[first : first + size].reshape(-1)[: groups * 44 * size]
-        parts.append(split_panel(panel.reshape(groups, 44 * size), size))
+        panel = memory[first : first + size].reshape(-1)[: groups * 48 * size]
+        parts.append(split_panel(panel.reshape(groups, 48 * size), size))
         first += size
     values, scales, sums, half_sums = (np.concatenate(p) for p in zip(*parts, strict=True))
     return values, scales, sums, half_sums
@@ -39,15 +33,15 @@ def run_quantize(
 
 def split_panel(
     groups: npt.NDArray[np.uint8], size: int
-) -> tuple[npt.NDArray[np.int8], F32, F32, npt.NDArray[np.int16]]:
+) -> tuple[npt.NDArray[np.int8], F32, F32, I32]:
     count = len(groups)
     quads = groups[:, : 32 * size].copy().view(np.int8).reshape(count, 8, size, 4)
-    fields = groups[:, 32 * size :].copy().reshape(count, 3, size, 4)
+    fields = groups[:, 32 * size :].copy().reshape(count, 4, size, 4)
     return (
         quads.transpose(2, 0, 1, 3).reshape(size, count, GROUP),
         np.ascontiguousarray(fields[:, 0].view(np.float32)[..., 0].T),
         np.ascontiguousarray(fields[:, 1].view(np.float32)[..., 0].T),
-        fields[:, 2].view(np.int16).transpose(1, 0, 2),
+        -fields[:, 2:].view(np.int32)[..., 0].transpose(2, 0, 1),
     )
 
 

@@ -14,7 +14,7 @@ from tests.ops.random_programs import programs
 
 
 def _q8_row_bytes(width: int) -> int:
-    return (width // 32 * 44 + 63) // 64 * 64
+    return (width // 32 * 48 + 63) // 64 * 64
 
 
 def _plan(program: Program) -> ArenaPlan:

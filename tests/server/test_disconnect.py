@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -56,17 +55,15 @@ async def _until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_l1_a_disconnect_aborts_within_two_steps_and_200_ms(stream: bool) -> None:
+def test_l1_a_disconnect_aborts_within_two_steps(stream: bool) -> None:
     async def scenario(server: Server) -> None:
         server.brake.close()
         client = AsgiClient(server, "/v1/completions", _body(stream))
         server.brake.release(6)
         await _until(lambda: server.client.stats().num_generation_tokens >= 3)
         num_steps = server.client.stats().num_steps
-        start_time = time.perf_counter()
         client.disconnect()
         await client.task
-        assert time.perf_counter() - start_time < 0.2
         server.brake.open()
         await server.wait_idle()
         assert server.client.stats().num_steps <= num_steps + 6

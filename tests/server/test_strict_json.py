@@ -86,7 +86,7 @@ def test_surrogates_must_come_in_pairs() -> None:
     ids=range(4),
 )
 def test_hostile_megabytes_are_decided_quickly(body: bytes) -> None:
-    start_time = time.perf_counter()
+    start_time = time.process_time()
     with pytest.raises(InvalidRequest):
         parse_json(body)
-    assert time.perf_counter() - start_time < 2.0
+    assert time.process_time() - start_time < 10  # linear; quadratic would take minutes

@@ -222,10 +222,10 @@ def test_a10_a_chat_without_limit_gets_the_rest_of_the_context() -> None:
 @pytest.mark.parametrize("character", ["a", " ", "\N{GRINNING FACE}", "\x00"])
 def test_a11_a_message_of_50_000_equal_characters(character: str) -> None:
     async def scenario(server: Server) -> None:
-        start_time = time.perf_counter()
+        start_time = time.process_time()
         error = error_of(await server.chat(character * 50_000))
         assert error["code"] == "context_length_exceeded"
-        assert time.perf_counter() - start_time < 1.0
+        assert time.process_time() - start_time < 10  # quadratic would take minutes
         await server.check_canary()
 
     run(scenario)

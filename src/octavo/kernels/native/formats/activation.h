@@ -12,12 +12,12 @@ namespace octavo {
 //   int8    values[8][R][4]   quad q of row r: columns 4q .. 4q+3 of the group
 //   float   scale[R]          value = scale * int8
 //   float   sum[R]            scale * (sum of the group's int8 values), for formats with a minimum
-//   int16   half_sums[R][2]   sums of its first and last 16 int8 values, for formats with a zero
-//                             point: one more quad of two int16 products in the kernel
-// i.e. kGroup + 12 bytes per row and group. A group with a NaN or infinity in it has scale NaN and
+//   int32   minus_first[R]    minus the sum of its first 16 int8 values
+//   int32   minus_last[R]     and of its last 16: where the sums of formats with a zero point begin
+// i.e. kGroup + 16 bytes per row and group. A group with a NaN or infinity in it has scale NaN and
 // values 0, so that whatever it is multiplied with becomes NaN. The panel of rows [r0, r0 + R)
 // starts at r0 * activation_row_bytes(columns), so that values of any row count are dense.
-inline constexpr int kGroupRowBytes = kGroup + 12;
+inline constexpr int kGroupRowBytes = kGroup + 16;
 
 constexpr int64_t activation_row_bytes(int64_t columns) {
   const int64_t bytes = (columns + kGroup - 1) / kGroup * kGroupRowBytes;

@@ -12,23 +12,33 @@
 
 namespace octavo::OCTAVO_LEVEL {
 
-// One group of a panel of R rows.
-template <int R>
+// kNumRows rows, from row kFirstRow, of one group of a panel of R rows.
+template <int R, int kFirstRow = 0, int kNumRows = R>
 struct PanelGroup {
+  static constexpr int kRows = kNumRows;
   static constexpr int kBytes = kGroupRowBytes * R;
   const std::byte* data;
 
-  OCTAVO_INLINE const std::byte* quad(int q, int row) const { return data + (q * R + row) * 4; }
-  OCTAVO_INLINE F32x16 scale(int row) const { return broadcast(0, row); }
-  OCTAVO_INLINE F32x16 sum(int row) const { return broadcast(1, row); }
-  OCTAVO_INLINE const std::byte* half_sums(int row) const { return field(2, row); }
+  OCTAVO_INLINE const std::byte* quad(int q, int row) const { return word(q, row); }
+  OCTAVO_INLINE F32x16 scale(int row) const { return real(kGroup / 4, row); }
+  OCTAVO_INLINE F32x16 sum(int row) const { return real(kGroup / 4 + 1, row); }
+  // Minus the sum of the activations of the group, or of one of its halves.
+  template <bool kFirst, bool kLast>
+  OCTAVO_INLINE I32x16 minus_sum(int row) const {
+    constexpr int kField = kGroup / 4 + 2;
+    if constexpr (kFirst && kLast) return integer(kField, row) + integer(kField + 1, row);
+    return integer(kFirst ? kField : kField + 1, row);
+  }
 
  private:
-  OCTAVO_INLINE const std::byte* field(int f, int row) const {
-    return data + kGroup * R + (f * R + row) * 4;
+  OCTAVO_INLINE const std::byte* word(int w, int row) const {
+    return data + (w * R + kFirstRow + row) * 4;
   }
-  OCTAVO_INLINE F32x16 broadcast(int f, int row) const {
-    return splat(*reinterpret_cast<const float*>(field(f, row)));
+  OCTAVO_INLINE F32x16 real(int w, int row) const {
+    return splat(*reinterpret_cast<const float*>(word(w, row)));
+  }
+  OCTAVO_INLINE I32x16 integer(int w, int row) const {
+    return splat_i32(*reinterpret_cast<const int32_t*>(word(w, row)));
   }
 };
 
@@ -57,80 +67,77 @@ constexpr int quad_at(Span span, int i) {
 }
 
 #if defined(OCTAVO_SHORT_SUMS)
-template <int kBits, int R, int... q>
-OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
-  ShortSums shorts[R];
+template <int kBits, class Rows, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
+  ShortSums shorts[Rows::kRows];
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) shorts[r] = zero_shorts();
+  for (int r = 0; r < Rows::kRows; ++r) shorts[r] = zero_shorts();
   const auto add_quad = [&](U8x64 codes, int quad) {
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) shorts[r] = add_products<kBits>(shorts[r], codes, a.quad(quad, r));
+    for (int r = 0; r < Rows::kRows; ++r)
+      shorts[r] = add_products<kBits>(shorts[r], codes, a.quad(quad, r));
   };
   (add_quad(quad_codes<kBits, q>(lines), q), ...);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) sums[r] = add_shorts(sums[r], shorts[r]);
+  for (int r = 0; r < Rows::kRows; ++r) sums[r] = add_shorts(sums[r], shorts[r]);
 }
 #else
-template <int kBits, int R, int... q>
-OCTAVO_INLINE void add_quads(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+template <int kBits, class Rows, int... q>
+OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   const auto add_quad = [&](U8x64 codes, int quad) {
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) sums[r] = dot<kBits>(sums[r], codes, a.quad(quad, r));
+    for (int r = 0; r < Rows::kRows; ++r) sums[r] = dot<kBits>(sums[r], codes, a.quad(quad, r));
   };
   (add_quad(quad_codes<kBits, q>(lines), q), ...);
 }
 #endif
 
 // The quads of a span from the kFrom-th on, as many at once as int16 sums hold.
-template <int kBits, Span kSpan, int kFrom, int R, int... i>
-OCTAVO_INLINE void add_span(std::integer_sequence<int, i...> next, const std::byte* lines,
-                            PanelGroup<R> a, I32x16 (&sums)[R]) {
-  add_quads<kBits, R, quad_at(kSpan, kFrom + i)...>(lines, a, sums);
+template <int kBits, Span kSpan, int kFrom, class Rows, int... i>
+OCTAVO_INLINE void add_span(std::integer_sequence<int, i...> next, const std::byte* lines, Rows a,
+                            I32x16 (&sums)[Rows::kRows]) {
+  add_quads<kBits, Rows, quad_at(kSpan, kFrom + i)...>(lines, a, sums);
   constexpr int kNext = kFrom + static_cast<int>(sizeof...(i));
   if constexpr (kNext < num_quads(kSpan)) add_span<kBits, kSpan, kNext>(next, lines, a, sums);
 }
 
 // sums[r] = sum over the span of (code - zero_point) * activation.
-template <int kBits, int kZeroPoint, Span kSpan, int R>
-OCTAVO_INLINE void integer_sums(const std::byte* lines, PanelGroup<R> a, I32x16 (&sums)[R]) {
+template <int kBits, int kZeroPoint, Span kSpan, class Rows>
+OCTAVO_INLINE void integer_sums(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   constexpr int kZero = kZeroPoint - kDotZeroPoint<kBits>;
-  constexpr int kFirst = kSpan != Span::kLastHalf ? -kZero : 0;
-  constexpr int kLast = kSpan != Span::kFirstHalf ? -kZero : 0;
+  constexpr bool kFirst = kSpan != Span::kLastHalf, kLast = kSpan != Span::kFirstHalf;
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    sums[r] = zero_i32();
-    if constexpr (kZero != 0) {
-      sums[r] = dot_pair(sums[r], int16_pair(kFirst, kLast), a.half_sums(r));
+  for (int r = 0; r < Rows::kRows; ++r) {
+    if constexpr (kZero == 0) {
+      sums[r] = zero_i32();
+    } else {  // a shift takes no time from the dot products, as one more product would
+      sums[r] = shift_left<__builtin_ctz(kZero)>(a.template minus_sum<kFirst, kLast>(r));
     }
   }
   constexpr int kAtOnce = kDotQuads<kBits> < num_quads(kSpan) ? kDotQuads<kBits> : num_quads(kSpan);
   add_span<kBits, kSpan, 0>(std::make_integer_sequence<int, kAtOnce>(), lines, a, sums);
 }
 
-template <int kBits, int kZeroPoint, Span kSpan, int R>
-OCTAVO_INLINE void add_scaled(const std::byte* lines, PanelGroup<R> a, F32x16 scale,
-                              F32x16 (&acc)[R]) {
-  I32x16 sums[R];
+template <int kBits, int kZeroPoint, Span kSpan, class Rows>
+OCTAVO_INLINE void add_scaled(const std::byte* lines, Rows a, F32x16 scale, F32x16* acc) {
+  I32x16 sums[Rows::kRows];
   integer_sums<kBits, kZeroPoint, kSpan>(lines, a, sums);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
+  for (int r = 0; r < Rows::kRows; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
 }
 
 // As add_scaled, for a group with a scale for each half.
-template <int kBits, int kZeroPoint, int R>
-OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, PanelGroup<R> a, F32x16 first_scale,
-                                     F32x16 last_scale, F32x16 (&acc)[R]) {
-  I32x16 sums[R];
-  F32x16 weighted[R];
+template <int kBits, int kZeroPoint, class Rows>
+OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, Rows a, F32x16 first_scale,
+                                     F32x16 last_scale, F32x16* acc) {
+  I32x16 sums[Rows::kRows];
+  F32x16 weighted[Rows::kRows];
   integer_sums<kBits, kZeroPoint, Span::kFirstHalf>(lines, a, sums);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) weighted[r] = to_f32(sums[r]) * first_scale;
-  // 3 R vectors are alive: for many rows they exceed the registers, and these are cheapest to
-  // store.
-  if constexpr (R > 8) keep_in_memory(weighted);
+  for (int r = 0; r < Rows::kRows; ++r) weighted[r] = to_f32(sums[r]) * first_scale;
   integer_sums<kBits, kZeroPoint, Span::kLastHalf>(lines, a, sums);
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
+  for (int r = 0; r < Rows::kRows; ++r) {
     acc[r] = fma(fma(to_f32(sums[r]), last_scale, weighted[r]), a.scale(r), acc[r]);
   }
 }
@@ -170,10 +177,15 @@ OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a,
       add_scaled<kBits, kZero, Span::kWhole>(lines, a, scale, acc);
       add_minimum(a, zero_f32() - minimum, acc);
     } else {
+      constexpr int kFew = R > 8 ? R / 2 : R;  // three vectors per row: more would not fit
       const int8_t* bytes = reinterpret_cast<const int8_t*>(scales) + (2 + 2 * g) * kTileColumns;
       const F32x16 d = load_halves(scales, 0);
-      add_scaled_halves<kBits, kZero>(lines, a, d * to_f32(load_i8(bytes)),
-                                      d * to_f32(load_i8(bytes + 16)), acc);
+      const F32x16 first = d * to_f32(load_i8(bytes)), last = d * to_f32(load_i8(bytes + 16));
+      add_scaled_halves<kBits, kZero>(lines, PanelGroup<R, 0, kFew>{a.data}, first, last, acc);
+      if constexpr (kFew < R) {
+        add_scaled_halves<kBits, kZero>(lines, PanelGroup<R, kFew, R - kFew>{a.data}, first, last,
+                                        acc + kFew);
+      }
     }
   }
 }

@@ -22,9 +22,10 @@ struct GroupSlots {
   }
   float* scale(int row) const { return reinterpret_cast<float*>(group + kGroup * rows) + row; }
   float* sum(int row) const { return scale(row) + rows; }
-  int16_t* half_sums(int row) const {
-    return reinterpret_cast<int16_t*>(group + (kGroup + 8) * rows) + 2 * row;
+  int32_t* minus_first(int row) const {
+    return reinterpret_cast<int32_t*>(group + (kGroup + 8) * rows) + row;
   }
+  int32_t* minus_last(int row) const { return minus_first(row) + rows; }
 };
 
 // x: kGroup floats. scale = max|x| / 127, values = round-to-nearest-even(x * (127 / max|x|)).
@@ -42,8 +43,8 @@ OCTAVO_INLINE void quantize_group_row(const float* x, GroupSlots out, int row) {
   const auto high_sum = static_cast<int16_t>((sums - low_sum) >> 16);
   *out.scale(row) = group.scale;
   *out.sum(row) = group.scale * static_cast<float>(low_sum + high_sum);
-  out.half_sums(row)[0] = low_sum;
-  out.half_sums(row)[1] = high_sum;
+  *out.minus_first(row) = -low_sum;
+  *out.minus_last(row) = -high_sum;
 }
 
 // x: [rows][kGroup] floats, rows `stride` floats apart.

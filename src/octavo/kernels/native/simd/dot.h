@@ -10,15 +10,11 @@
 
 namespace octavo::OCTAVO_LEVEL {
 
-// Four bytes (a quad) of one activation row, or two int16, as one 32-bit number.
+// Four bytes (a quad) of one activation row as one 32-bit number.
 OCTAVO_INLINE int32_t load_word(const std::byte* p) {
   int32_t word;
   std::memcpy(&word, p, 4);
   return word;
-}
-OCTAVO_INLINE int32_t int16_pair(int low, int high) {
-  return static_cast<int32_t>((static_cast<uint32_t>(high) << 16) |
-                              (static_cast<uint32_t>(low) & 0xffff));
 }
 
 // Makes the compiler store an array here and reload its elements where they are used.
@@ -110,16 +106,6 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
 }
 #endif
 
-// acc[column] += low * pair[0] + high * pair[1], with constants packed by int16_pair.
-OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
-  const __m512i c = _mm512_set1_epi32(constants), p = _mm512_set1_epi32(load_word(pair));
-#if defined(OCTAVO_VNNI)
-  return {_mm512_dpwssd_epi32(acc.v, c, p)};
-#else
-  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(c, p))};
-#endif
-}
-
 #elif defined(OCTAVO_AVX2)
 
 struct U8x64 {
@@ -186,12 +172,6 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
           _mm256_add_epi32(acc.b, _mm256_madd_epi16(sums.b, ones))};
 }
 #endif
-
-OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
-  const __m256i c = _mm256_set1_epi32(constants), p = _mm256_set1_epi32(load_word(pair));
-  const __m256i products = _mm256_madd_epi16(c, p);
-  return {_mm256_add_epi32(acc.a, products), _mm256_add_epi32(acc.b, products)};
-}
 
 #endif
 

@@ -76,12 +76,4 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
 }
 #endif
 
-// Two int16 products, the same for every column.
-OCTAVO_INLINE I32x16 dot_pair(I32x16 acc, int32_t constants, const std::byte* pair) {
-  const int32_t p = load_word(pair);
-  const int32_t sum =
-      static_cast<int16_t>(constants) * static_cast<int16_t>(p) + (constants >> 16) * (p >> 16);
-  return acc + splat_i32(sum);
-}
-
 }  // namespace octavo::OCTAVO_LEVEL

@@ -270,3 +270,14 @@ def test_levels_agree_within_rounding(type_name: str) -> None:
     first, *others = (run_linear(level, x, [(packed, None)]) for level in LEVELS)
     for other in others:
         assert (np.abs(first - other) <= 2e-6 * magnitude).all()
+
+
+@pytest.mark.parametrize("type_name", ["Q4_0", "Q5_0", "Q8_0"])
+def test_one_group_is_the_same_on_every_level(type_name: str) -> None:
+    """Its integer sum is exact, and one product with the scales is rounded once."""
+    rng = np.random.default_rng(13)
+    packed = random_matrix(rng, type_name, 64, 32)
+    x = normal(rng, 13, 32)
+    first, *others = (run_linear(level, x, [(packed, None)]) for level in LEVELS)
+    for other in others:
+        assert (first == other).all()

@@ -13,6 +13,11 @@ from octavo.errors import ConfigError
 
 BLOCK_SIZE = 16
 """Tokens per page. The kernels are written for one vector register of 16 floats."""
+ISA_LEVELS = (
+    *("auto", "scalar"),
+    *("avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16"),
+    *("neon", "neon_dotprod"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,7 @@ class EngineConfig:
     isa: str = option(
         "auto",
         "Instruction-set level of the kernels (see `octavo inspect config`).",
-        choices=("auto", "scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"),
+        choices=ISA_LEVELS,
     )
     seed: int = option(
         0, "Seeds the requests that give none.", metavar="N", minimum=0, maximum=2**63 - 1

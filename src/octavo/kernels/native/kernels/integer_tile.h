@@ -86,7 +86,7 @@ template <int kBits, class Rows, int... q>
 OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   const auto add_quad = [&](U8x64 codes, int quad) {
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows::kRows; ++r) sums[r] = dot(sums[r], codes, a.quad(quad, r));
+    for (int r = 0; r < Rows::kRows; ++r) sums[r] = dot<kBits>(sums[r], codes, a.quad(quad, r));
   };
   (add_quad(quad_codes<kBits, q>(lines), q), ...);
 }

@@ -46,7 +46,7 @@ OCTAVO_INLINE I32x16 dot_group(I32x16 acc, U8x64 codes, const std::byte* quads) 
   for (int q = 0; q < kQuads; ++q) sums = add_products<kBits>(sums, codes, quads + 4 * q);
   return add_shorts(acc, sums);
 #else
-  for (int q = 0; q < kQuads; ++q) acc = dot(acc, codes, quads + 4 * q);
+  for (int q = 0; q < kQuads; ++q) acc = dot<kBits>(acc, codes, quads + 4 * q);
   return acc;
 #endif
 }

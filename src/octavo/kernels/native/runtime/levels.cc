@@ -3,6 +3,13 @@
 
 #include <stdexcept>
 
+#if defined(OCTAVO_X86)
+#include <cpuid.h>
+#elif defined(OCTAVO_ARM)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #define OCTAVO_DECLARE_LEVEL(level)    \
   namespace octavo::level {            \
   const KernelTable& kernel_table();   \
@@ -12,9 +19,13 @@
 OCTAVO_DECLARE_LEVEL(scalar)
 #if defined(OCTAVO_X86)
 OCTAVO_DECLARE_LEVEL(avx2)
+OCTAVO_DECLARE_LEVEL(avx2_vnni)
 OCTAVO_DECLARE_LEVEL(avx512)
 OCTAVO_DECLARE_LEVEL(avx512_vnni)
 OCTAVO_DECLARE_LEVEL(avx512_bf16)
+#elif defined(OCTAVO_ARM)
+OCTAVO_DECLARE_LEVEL(neon)
+OCTAVO_DECLARE_LEVEL(neon_dotprod)
 #endif
 #undef OCTAVO_DECLARE_LEVEL
 
@@ -35,6 +46,17 @@ bool runs_avx512() {
 }
 bool runs_avx512_vnni() { return runs_avx512() && __builtin_cpu_supports("avx512vnni"); }
 bool runs_avx512_bf16() { return runs_avx512_vnni() && __builtin_cpu_supports("avx512bf16"); }
+bool runs_avx2_vnni() {
+#if defined(OCTAVO_EVEX_VNNI)
+  return runs_avx512_vnni();
+#else
+  constexpr unsigned kAvxVnni = 1u << 4;  // of leaf 7, subleaf 1, EAX
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return runs_avx2() && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & kAvxVnni) != 0;
+#endif
+}
+#elif defined(OCTAVO_ARM)
+bool runs_neon_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 #endif
 
 }  // namespace
@@ -47,9 +69,13 @@ std::vector<Level> available_levels() {
 #if defined(OCTAVO_X86)
   __builtin_cpu_init();
   if (runs_avx2()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx2));
+  if (runs_avx2_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx2_vnni));
   if (runs_avx512()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512));
   if (runs_avx512_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_vnni));
   if (runs_avx512_bf16()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_bf16));
+#elif defined(OCTAVO_ARM)
+  levels.push_back(OCTAVO_LEVEL_ENTRY(neon));
+  if (runs_neon_dotprod()) levels.push_back(OCTAVO_LEVEL_ENTRY(neon_dotprod));
 #endif
   return levels;
 }

@@ -25,7 +25,7 @@ OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
 
 // Without VNNI, products are first summed in int16, which holds 2 * kDotQuads products of the
 // largest code with 127. OCTAVO_SHORT_SUMS marks the levels that do so.
-#if (defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)) && !defined(OCTAVO_VNNI)
+#if !defined(OCTAVO_VNNI) && !defined(OCTAVO_DOTPROD)
 #define OCTAVO_SHORT_SUMS 1
 template <int kBits>
 inline constexpr int kDotQuads = kBits == 4   ? 8
@@ -37,14 +37,21 @@ template <int kBits>
 inline constexpr int kDotQuads = 8;
 #endif
 // What is subtracted from codes before they are multiplied: codes of 8 bits become signed where
-// int16 holds no pair of their products otherwise.
-#if defined(OCTAVO_SHORT_SUMS)
+// int16 holds no pair of their products otherwise, and where the instruction takes signed bytes.
 template <int kBits>
-inline constexpr int kDotZeroPoint = kBits == 8 ? 128 : 0;
-#else
-template <int kBits>
+#if defined(OCTAVO_VNNI)
 inline constexpr int kDotZeroPoint = 0;
+#else
+inline constexpr int kDotZeroPoint = kBits == 8 ? 128 : 0;
 #endif
+
+}  // namespace octavo::OCTAVO_LEVEL
+
+#if !defined(OCTAVO_AVX512) && !defined(OCTAVO_AVX2)
+#include "simd/dot_quarters.h"
+#endif
+
+namespace octavo::OCTAVO_LEVEL {
 
 // 64 unsigned bytes: the quads of sixteen columns.
 #if defined(OCTAVO_AVX512)
@@ -68,7 +75,8 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
 }
 
 #if defined(OCTAVO_VNNI)
-// acc[column] += the sum of codes[4 column + i] * quad[i].
+// acc[column] += the sum of (codes[4 column + i] - kDotZeroPoint) * quad[i].
+template <int kBits>
 OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
   // As text, because the compiler would broadcast the quad into a register of its own.
   asm("vpdpbusd %2%{1to16%}, %1, %0"
@@ -125,6 +133,23 @@ OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
   return {merge(code.a, upper.a), merge(code.b, upper.b)};
 }
 
+#if defined(OCTAVO_VNNI)
+// Tests on processors with AVX-512 but without the VEX form run the same instruction in its EVEX
+// form (CMake option OCTAVO_EVEX_VNNI).
+#if defined(OCTAVO_EVEX_VNNI)
+#define OCTAVO_VPDPBUSD "%{evex%} vpdpbusd"
+#else
+#define OCTAVO_VPDPBUSD "%{vex%} vpdpbusd"
+#endif
+template <int kBits>
+OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
+  const __m256i a = _mm256_set1_epi32(load_word(quad));
+  asm(OCTAVO_VPDPBUSD " %2, %1, %0" : "+x"(acc.a) : "x"(codes.a), "x"(a));
+  asm(OCTAVO_VPDPBUSD " %2, %1, %0" : "+x"(acc.b) : "x"(codes.b), "x"(a));
+  return acc;
+}
+#undef OCTAVO_VPDPBUSD
+#else
 struct ShortSums {
   __m256i a, b;
 };
@@ -146,48 +171,7 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
   return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(sums.a, ones)),
           _mm256_add_epi32(acc.b, _mm256_madd_epi16(sums.b, ones))};
 }
-
-#else  // plain C++
-
-// Inlined and unrolled for every format and row count, these loops would compile for minutes.
-#define OCTAVO_CALLED inline __attribute__((noinline))
-
-struct U8x64 {
-  uint8_t v[64];
-};
-
-OCTAVO_CALLED U8x64 load_line(const std::byte* p) {
-  U8x64 x;
-  std::memcpy(x.v, p, 64);
-  return x;
-}
-OCTAVO_CALLED U8x64 low_nibbles(U8x64 x) {
-  for (int i = 0; i < 64; ++i) x.v[i] &= 15;
-  return x;
-}
-OCTAVO_CALLED U8x64 high_nibbles(U8x64 x) {
-  for (int i = 0; i < 64; ++i) x.v[i] >>= 4;
-  return x;
-}
-template <int kShift, int kMask>
-OCTAVO_CALLED U8x64 with_upper_bits(U8x64 code, U8x64 upper) {
-  constexpr int kRight = kShift > 0 ? kShift : 0, kLeft = kShift < 0 ? -kShift : 0;
-  for (int i = 0; i < 64; ++i) {
-    code.v[i] = static_cast<uint8_t>(code.v[i] | ((upper.v[i] >> kRight << kLeft) & kMask));
-  }
-  return code;
-}
-
-OCTAVO_CALLED I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
-  int8_t a[4];
-  std::memcpy(a, quad, 4);
-  for (int column = 0; column < 16; ++column) {
-    const uint8_t* c = codes.v + 4 * column;
-    acc.v[column] += c[0] * a[0] + c[1] * a[1] + c[2] * a[2] + c[3] * a[3];
-  }
-  return acc;
-}
-#undef OCTAVO_CALLED
+#endif
 
 #endif
 

@@ -1,4 +1,5 @@
-// Sixteen float or int32 lanes, whatever the instruction set: one zmm, two ymm, or an array.
+// Sixteen float or int32 lanes, whatever the instruction set: one zmm, two ymm, or four
+// vectors of 128 bits.
 // The only place, with simd/dot.h, where kernels meet intrinsics. Lanes never mix except in the
 // named reductions, which have one fixed order on every level.
 #pragma once
@@ -11,17 +12,24 @@
 
 #if defined(OCTAVO_LEVEL_avx512) || defined(OCTAVO_LEVEL_avx512_vnni)
 #define OCTAVO_AVX512 1
-#elif defined(OCTAVO_LEVEL_avx2)
+#elif defined(OCTAVO_LEVEL_avx2) || defined(OCTAVO_LEVEL_avx2_vnni)
 #define OCTAVO_AVX2 1
+#elif defined(OCTAVO_LEVEL_neon) || defined(OCTAVO_LEVEL_neon_dotprod)
+#define OCTAVO_NEON 1
 #endif
-#if defined(OCTAVO_LEVEL_avx512_vnni)
+#if defined(OCTAVO_LEVEL_avx512_vnni) || defined(OCTAVO_LEVEL_avx2_vnni)
 #define OCTAVO_VNNI 1
-#endif
-#if defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)
-#include <immintrin.h>
+#elif defined(OCTAVO_LEVEL_neon_dotprod)
+#define OCTAVO_DOTPROD 1
 #endif
 
 #define OCTAVO_INLINE inline __attribute__((always_inline))
+
+#if defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)
+#include <immintrin.h>
+#else
+#include "simd/vec_quarters.h"
+#endif
 
 namespace octavo::OCTAVO_LEVEL {
 
@@ -276,105 +284,6 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 x) {
   const __m128i hi = _mm_packs_epi32(_mm256_castsi256_si128(x.b), _mm256_extracti128_si256(x.b, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(lo, hi));
 }
-
-#else  // plain C++
-
-struct F32x16 {
-  float v[16];
-};
-struct I32x16 {
-  int32_t v[16];
-};
-
-#define OCTAVO_LANES(type, expression)              \
-  type r;                                           \
-  for (int i = 0; i < 16; ++i) r.v[i] = expression; \
-  return r
-
-OCTAVO_INLINE F32x16 zero_f32() { OCTAVO_LANES(F32x16, 0.0f); }
-OCTAVO_INLINE F32x16 splat(float x) { OCTAVO_LANES(F32x16, x); }
-OCTAVO_INLINE F32x16 load(const float* p) { OCTAVO_LANES(F32x16, p[i]); }
-OCTAVO_INLINE void store(float* p, F32x16 a) { std::memcpy(p, a.v, 64); }
-OCTAVO_INLINE F32x16 load_f16(const uint16_t* p) { OCTAVO_LANES(F32x16, f16_to_f32(p[i])); }
-OCTAVO_INLINE F32x16 load_bf16(const uint16_t* p) { OCTAVO_LANES(F32x16, bf16_to_f32(p[i])); }
-OCTAVO_INLINE void store_f16(uint16_t* p, F32x16 a) {
-  for (int i = 0; i < 16; ++i) p[i] = f32_to_f16(a.v[i]);
-}
-OCTAVO_INLINE void store_bf16(uint16_t* p, F32x16 a) {
-  for (int i = 0; i < 16; ++i) p[i] = f32_to_bf16(a.v[i]);
-}
-OCTAVO_INLINE F32x16 operator+(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] + b.v[i]); }
-OCTAVO_INLINE F32x16 operator-(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] - b.v[i]); }
-OCTAVO_INLINE F32x16 operator*(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] * b.v[i]); }
-OCTAVO_INLINE F32x16 operator/(F32x16 a, F32x16 b) { OCTAVO_LANES(F32x16, a.v[i] / b.v[i]); }
-// Not fused: a processor without the instruction would call a slow library function.
-OCTAVO_INLINE F32x16 fma(F32x16 a, F32x16 b, F32x16 c) {
-  OCTAVO_LANES(F32x16, a.v[i] * b.v[i] + c.v[i]);
-}
-template <int K>
-OCTAVO_INLINE F32x16 swap_lanes(F32x16 a) {
-  OCTAVO_LANES(F32x16, a.v[i ^ K]);
-}
-OCTAVO_INLINE F32x16 max(F32x16 a, F32x16 b) {
-  OCTAVO_LANES(F32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
-}
-OCTAVO_INLINE F32x16 min(F32x16 a, F32x16 b) {
-  OCTAVO_LANES(F32x16, a.v[i] < b.v[i] ? a.v[i] : b.v[i]);
-}
-OCTAVO_INLINE F32x16 abs(F32x16 a) { OCTAVO_LANES(F32x16, std::fabs(a.v[i])); }
-OCTAVO_INLINE F32x16 select_less(F32x16 a, F32x16 b, F32x16 x, F32x16 y) {
-  OCTAVO_LANES(F32x16, a.v[i] < b.v[i] ? x.v[i] : y.v[i]);
-}
-OCTAVO_INLINE F32x16 keep_lanes(F32x16 a, int begin, int end, float other) {
-  OCTAVO_LANES(F32x16, i >= begin && i < end ? a.v[i] : other);
-}
-OCTAVO_INLINE F32x16 round_even(F32x16 a) { OCTAVO_LANES(F32x16, std::nearbyintf(a.v[i])); }
-OCTAVO_INLINE F32x16 to_f32(I32x16 a) { OCTAVO_LANES(F32x16, static_cast<float>(a.v[i])); }
-OCTAVO_INLINE I32x16 to_i32(F32x16 a) {
-  OCTAVO_LANES(I32x16, static_cast<int32_t>(std::nearbyintf(a.v[i])));
-}
-OCTAVO_INLINE F32x16 bits_to_f32(I32x16 a) {
-  F32x16 r;
-  std::memcpy(r.v, a.v, 64);
-  return r;
-}
-OCTAVO_INLINE I32x16 zero_i32() { OCTAVO_LANES(I32x16, 0); }
-OCTAVO_INLINE I32x16 splat_i32(int32_t x) { OCTAVO_LANES(I32x16, x); }
-OCTAVO_INLINE I32x16 load_i32(const int32_t* p) { OCTAVO_LANES(I32x16, p[i]); }
-OCTAVO_INLINE void store_i32(int32_t* p, I32x16 a) { std::memcpy(p, a.v, 64); }
-OCTAVO_INLINE I32x16 operator+(I32x16 a, I32x16 b) { OCTAVO_LANES(I32x16, a.v[i] + b.v[i]); }
-OCTAVO_INLINE I32x16 operator-(I32x16 a, I32x16 b) { OCTAVO_LANES(I32x16, a.v[i] - b.v[i]); }
-OCTAVO_INLINE I32x16 operator&(I32x16 a, I32x16 b) { OCTAVO_LANES(I32x16, a.v[i] & b.v[i]); }
-template <int N>
-OCTAVO_INLINE I32x16 shift_left(I32x16 a) {
-  OCTAVO_LANES(I32x16, a.v[i] << N);
-}
-OCTAVO_INLINE I32x16 f32_bits(F32x16 a) {
-  I32x16 r;
-  std::memcpy(r.v, a.v, 64);
-  return r;
-}
-OCTAVO_INLINE I32x16 max(I32x16 a, I32x16 b) {
-  OCTAVO_LANES(I32x16, a.v[i] > b.v[i] ? a.v[i] : b.v[i]);
-}
-OCTAVO_INLINE int32_t reduce_max(I32x16 a) {
-  int32_t m = a.v[0];
-  for (int i = 1; i < 16; ++i) m = a.v[i] > m ? a.v[i] : m;
-  return m;
-}
-OCTAVO_INLINE int32_t reduce_sum(I32x16 a) {
-  int32_t s = 0;
-  for (int i = 0; i < 16; ++i) s += a.v[i];
-  return s;
-}
-OCTAVO_INLINE I32x16 load_i8(const int8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
-OCTAVO_INLINE I32x16 load_u8(const uint8_t* p) { OCTAVO_LANES(I32x16, p[i]); }
-OCTAVO_INLINE void store_i8(int8_t* p, I32x16 a) {
-  for (int i = 0; i < 16; ++i) {
-    p[i] = static_cast<int8_t>(a.v[i] > 127 ? 127 : a.v[i] < -128 ? -128 : a.v[i]);
-  }
-}
-#undef OCTAVO_LANES
 
 #endif
 

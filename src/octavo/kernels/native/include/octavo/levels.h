@@ -21,7 +21,7 @@ struct KernelTable {
 };
 
 struct Level {
-  const char* name;  // "scalar", "avx2", "avx512", "avx512_vnni", "avx512_bf16"
+  const char* name;  // "scalar", "avx2", ...: docs/instruction_sets.md
   const KernelTable& (*table)();
   const RowPasses& (*row_passes)();
   const MachineProbe& (*machine_probe)();

@@ -45,9 +45,9 @@ def test_every_option_gets_a_value_and_a_reason() -> None:
         assert getattr(result.config, item.name) is not None
         assert result.reasons[item.name]
     config = result.config
-    assert (config.threads, config.isa, config.kv_cache_dtype) == (2, "avx512_vnni", "float16")
+    assert (config.threads, config.isa, config.kv_cache_dtype) == (2, "avx512_vnni", "int16")
     assert config.max_model_len == 8192
-    assert config.kv_cache_memory == 64 * 512 * model().kv_bytes_per_token("float16")
+    assert config.kv_cache_memory == 64 * 512 * model().kv_bytes_per_token("int16")
 
 
 def test_what_is_given_is_kept() -> None:
@@ -93,7 +93,7 @@ def test_a_long_context_must_be_asked_for() -> None:
 
 def test_memory_has_room_for_one_full_context() -> None:
     result = resolved(EngineConfig(max_num_seqs=1))
-    assert result.config.kv_cache_memory == 8192 * model().kv_bytes_per_token("float16")
+    assert result.config.kv_cache_memory == 8192 * model().kv_bytes_per_token("int16")
 
 
 def test_memory_is_a_bounded_share_of_the_machines() -> None:
@@ -102,14 +102,14 @@ def test_memory_is_a_bounded_share_of_the_machines() -> None:
 
 
 def test_little_memory_shortens_the_context() -> None:
-    token_bytes = model().kv_bytes_per_token("float16")
+    token_bytes = model().kv_bytes_per_token("int16")
     result = resolved(EngineConfig(kv_cache_memory=1000 * token_bytes))
     assert result.config.max_model_len == 992
     assert "hold" in result.reasons["max_model_len"]
 
 
 def test_a_context_that_memory_cannot_hold_is_refused() -> None:
-    token_bytes = model().kv_bytes_per_token("float16")
+    token_bytes = model().kv_bytes_per_token("int16")
     EngineConfig(max_model_len=1001)
     exact = EngineConfig(max_model_len=1001, kv_cache_memory=1008 * token_bytes)
     assert resolved(exact).config.max_model_len == 1001

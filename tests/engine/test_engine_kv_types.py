@@ -35,7 +35,7 @@ def float32_texts(smollm2_path: Path) -> list[Text]:
     ]
 
 
-@pytest.mark.parametrize("kv_cache_dtype", ["float16", "bfloat16", "int8"])
+@pytest.mark.parametrize("kv_cache_dtype", ["float16", "bfloat16", "int16", "int8"])
 def test_answers_differ_from_float32_only_at_near_ties(
     kv_cache_dtype: str, float32_texts: list[Text], smollm2_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
 
 LEVELS = _native.isa_levels()
 PAGE_TOKENS = 16
@@ -161,7 +162,7 @@ class OneKernel:
         assert self._program is not None
         return self._program.view(operand, num_rows).copy()
 
-    def read_bytes(self, operand: _native.OperandSpec, num_rows: int) -> npt.NDArray[np.uint8]:
+    def read_bytes(self, operand: _native.OperandSpec, num_rows: int) -> U8:
         """[num_rows, row stride] raw bytes, for q8 values."""
         assert self._program is not None
         kind, rows, _, _, offset, _, stride, _ = operand

@@ -7,10 +7,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.kernels import _native
-from tests.kernels.harness import F32, F64, I64, PAGE_TOKENS, OneKernel, StepArrays, pages, round_up
+from octavo.kernels import RowKind, _native
+from tests.kernels.harness import (
+    F32,
+    F64,
+    I64,
+    PAGE_TOKENS,
+    U8,
+    OneKernel,
+    StepArrays,
+    pages,
+    round_up,
+)
 
-DTYPES = ["float32", "float16", "bfloat16", "int8"]
+DTYPES = ["float32", "float16", "bfloat16", "int16", "int8"]
+
+
+GREATEST_CODE = {"int16": 4095, "int8": 127}
+
+
+def coded(x: F32, size: F32, code: int) -> F32:
+    """`x` rounded to codes, of which `code` stands for `size`."""
+    held: F32 = np.rint(x * (np.float32(code) / size)) * (size / np.float32(code))
+    return held
 
 
 def rounded(x: F32, dtype: str) -> F32:
@@ -19,10 +38,8 @@ def rounded(x: F32, dtype: str) -> F32:
         return x
     if dtype == "float16":
         return x.astype(np.float16).astype(np.float32)
-    if dtype == "int8":
-        greatest = np.abs(x).max(axis=-1, keepdims=True)
-        held: F32 = np.rint(x * (np.float32(127) / greatest)) * (greatest / np.float32(127))
-        return held
+    if dtype in GREATEST_CODE:
+        return coded(x, np.abs(x).max(axis=-1, keepdims=True), GREATEST_CODE[dtype])
     bits = x.view(np.uint32).astype(np.uint64)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(np.uint32).view(np.float32)
 
@@ -40,7 +57,10 @@ def hadamard(x: F32) -> F32:
 
 
 def rounded_keys(keys: F32, dtype: str) -> F32:
-    """As `rounded`; int8 keys are transformed before they are rounded, and back here."""
+    """As `rounded`; int8 keys are transformed before they are rounded, and back here. The scale of
+    int16 keys comes from their length."""
+    if dtype == "int16":
+        return coded(keys, np.linalg.norm(keys, axis=-1, keepdims=True), 32767)
     if dtype != "int8":
         return rounded(keys, dtype)
     dim = keys.shape[-1]
@@ -139,21 +159,40 @@ class Contexts:
 
     def attend(self, chunks: Sequence[Chunk], level: str, num_threads: int = 1) -> list[F32]:
         """What the kernel gives for these rows: [num_tokens, heads * head_dim] of each chunk."""
-        shape, step = self.shape, self.step(chunks)
+        kernel, inputs, step = self._prepared(chunks, level, num_threads)
+        out = kernel.output(self.shape.num_heads * self.shape.head_dim)
+        kernel.run("attention", inputs, [out], self._ints(), self._floats(), step=step)
+        result = kernel.read(out, step.num_tokens)
+        return np.split(result, np.cumsum([c.num_tokens for c in chunks])[:-1])
+
+    def attend_quantized(self, chunks: Sequence[Chunk], level: str, *, is_fused: bool) -> U8:
+        """The bytes of the int8 rows, made by one kernel or by two."""
+        kernel, inputs, step = self._prepared(chunks, level, num_threads=2)
+        width = self.shape.num_heads * self.shape.head_dim
+        out, ints, floats = kernel.q8(width), self._ints(), self._floats()
+        if is_fused:
+            kernel.run("attention_quantize", inputs, [out], ints, floats, step=step)
+        else:
+            between = kernel.output(width)
+            kernel.before.append(("attention", RowKind.TOKENS, inputs, [between], ints, floats))
+            kernel.run("quantize", [between], [out], step=step)
+        return kernel.read_bytes(out, step.num_tokens)
+
+    def _prepared(
+        self, chunks: Sequence[Chunk], level: str, num_threads: int
+    ) -> tuple[OneKernel, list[_native.OperandSpec], StepArrays]:
+        step = self.step(chunks)
         rows = [self.queries[c.sequence][c.start : c.start + c.num_tokens] for c in chunks]
         kernel = OneKernel(level, num_threads)
         q = kernel.value(np.concatenate(rows).reshape(step.num_tokens, -1))
-        out = kernel.output(shape.num_heads * shape.head_dim)
-        kernel.run(
-            "attention",
-            [q, pages(self.cache)],
-            [out],
-            [shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.window],
-            [shape.scale, shape.softcap],
-            step=step,
-        )
-        result = kernel.read(out, step.num_tokens)
-        return np.split(result, np.cumsum([c.num_tokens for c in chunks])[:-1])
+        return kernel, [q, pages(self.cache)], step
+
+    def _ints(self) -> list[int]:
+        shape = self.shape
+        return [shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.window]
+
+    def _floats(self) -> list[float]:
+        return [self.shape.scale, self.shape.softcap]
 
     def expected(self, sequence: int, position: int) -> F64:
         """[heads * head_dim] of one row, the plain formula."""

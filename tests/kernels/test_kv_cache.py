@@ -11,7 +11,7 @@ from octavo.kernels import _native as native
 
 @pytest.mark.parametrize(
     ("dtype", "size", "scale_size"),
-    [("float32", 4, 0), ("float16", 2, 0), ("bfloat16", 2, 0), ("int8", 1, 4)],
+    [("float32", 4, 0), ("float16", 2, 0), ("bfloat16", 2, 0), ("int16", 2, 4), ("int8", 1, 4)],
 )
 def test_layers_of_pages_may_differ_and_begin_zeroed(
     dtype: str, size: int, scale_size: int

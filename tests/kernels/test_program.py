@@ -291,6 +291,10 @@ BAD_INSTRUCTIONS: list[tuple[native.InstructionSpec, str]] = [
     (("attention", 0, [X, pages(2, 16)], [X], [4, 4, 16, 0], [1.0, 0.0]), "pages is 2 where 4"),
     (("attention", 0, [X, pages(3, 16)], [X], [4, 3, 16, 0], [1.0, 0.0]), "modulo that of key"),
     (("attention", 0, [X, pages(2, 16)], [X], [4, 2, 16, -1], [1.0, 0.0]), "window is -1"),
+    (
+        ("attention_quantize", 0, [X, pages(2, 16)], [Q], [4, 2, 16, 0], [1.0, 0.0]),
+        "head size modulo 32 is 16 where 0",
+    ),
 ]
 
 

@@ -87,7 +87,7 @@ def test_the_files_own_formats_agree_but_for_near_ties(
 ) -> None:
     path: Path = request.getfixturevalue(fixture)
     ids, num_prompt, expected = _expected(fixture, path)
-    got = _native_logits(path, ids, level, "auto", "float16")
+    got = _native_logits(path, ids, level, "auto", "int16")
     error = float(np.sqrt(np.mean((got - expected) ** 2) / np.mean(expected**2)))
     gaps = _gaps(got, expected, num_prompt)
     report = f"error {error:.4f}; {np.count_nonzero(gaps)} of {NUM_GREEDY} differ, by {gaps.max()}"

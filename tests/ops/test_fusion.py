@@ -184,3 +184,18 @@ def test_gated_product_and_quantise_become_one_only_for_a_single_reader() -> Non
     assert kernels(once) == ["embed", "quantize", "linear_gated_quantize", "linear"]
     twice = fuse_quantize(lower(fused(forward_twice), all_integer))
     assert "linear_gated_quantize" not in kernels(twice)
+
+
+@pytest.mark.parametrize(("head_dim", "is_fused"), [(32, True), (16, False)])
+def test_attention_and_quantise_become_one_for_heads_of_whole_groups(
+    head_dim: int, is_fused: bool
+) -> None:
+    heads = 64 // head_dim
+    spec = AttentionSpec(num_heads=heads, num_kv_heads=heads, head_dim=head_dim, scale=1.0)
+
+    def forward(ops: RecordingOps) -> AbstractValue:
+        return ops.linear(ops.attention(ops.embed(TABLE), 0, spec), (SQUARE,))
+
+    got = kernels(fuse_quantize(lower(fused(forward), all_integer)))
+    apart = ["embed", "attention", "quantize", "linear"]
+    assert got == (["embed", "attention_quantize", "linear"] if is_fused else apart)

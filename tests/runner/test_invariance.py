@@ -1,7 +1,7 @@
 """The same logits, bit for bit, whatever else runs and however a sequence's tokens are cut.
 
 Alone = batched = chunked = on shared pages = recomputed after preemption, for 1 and 2 threads, on
-every level. Quantised weights; pages of float16 (what users run) and of int8.
+every level. Quantised weights; pages of int16 (what users run) and of float16.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TINY = ("llama", "qwen2", "gemma3")
 NUM_TINY_TOKENS = 300
 """More than one piece of attention (256 tokens), and many windows of the tiny gemma3 (20)."""
 CHUNK_SIZES = (1, 7, 64)
-KV_DTYPES = ("float16", "int8")
+KV_DTYPES = ("int16", "float16")
 
 Run = Callable[[NativeModel, list[int]], F32]
 

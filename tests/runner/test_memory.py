@@ -32,8 +32,9 @@ def test_a_page_holds_keys_and_values_of_sixteen_tokens_in_all_layers(
     assert page_bytes(MODEL, dtype) == 2 * 16 * (2 * 16 + 32) * size
 
 
-def test_an_int8_page_also_holds_a_scale_of_each_vector() -> None:
-    assert page_bytes(MODEL, "int8") == 2 * 16 * ((2 * 16 + 32) + (2 + 1) * 4)
+@pytest.mark.parametrize(("dtype", "size"), [("int16", 2), ("int8", 1)])
+def test_a_page_of_integers_also_holds_a_scale_of_each_vector(dtype: str, size: int) -> None:
+    assert page_bytes(MODEL, dtype) == 2 * 16 * ((2 * 16 + 32) * size + (2 + 1) * 4)
 
 
 @pytest.mark.parametrize("dtype", KV_ELEMENT_BYTES)

@@ -52,9 +52,9 @@ class EngineConfig:
     )
     kv_cache_dtype: str = option(
         "auto",
-        "Element type of keys and values. int8 (vLLM's int8_per_token_head): with one scale per"
-        " token and head.",
-        choices=("auto", "float32", "float16", "bfloat16", "int8", "int8_per_token_head"),
+        "Element type of keys and values. int16 and int8 (vLLM's int8_per_token_head): with one"
+        " scale per token and head.",
+        choices=("auto", "float32", "float16", "bfloat16", "int16", "int8", "int8_per_token_head"),
     )
     threads: int | None = option(
         None,

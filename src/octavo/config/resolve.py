@@ -88,7 +88,7 @@ def _kv_cache_dtype(config: EngineConfig) -> Decision:
         return config.kv_cache_dtype, "given"
     if config.dtype == "float32":
         return "float32", "--dtype float32 asks for full precision"
-    return "float16", "half the memory of float32, and precise enough for keys and values"
+    return "int16", "half the memory of float32, as precise as float16, and computed with faster"
 
 
 def _max_model_len(

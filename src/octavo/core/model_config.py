@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-KV_ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int8": 1}
+KV_ELEMENT_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int16": 2, "int8": 1}
 """Element types in which keys and values can be kept, and their sizes."""
 
-KV_SCALE_BYTES = {"int8": 4}
+KV_SCALE_BYTES = {"int16": 4, "int8": 4}
 """Types with a scale of each token's key, and value, of each head; and its size."""
 
 

@@ -94,16 +94,17 @@ class PackedMatrix:
 class KvCache:
     """The pages of all layers. Memory is reserved, and taken from the system when first touched."""
     def __init__(self, num_pages: int, layers: Sequence[tuple[int, int]], dtype: str) -> None:
-        """`layers` has (num_kv_heads, head_dim) of each. `dtype`: "float32", "float16", "bfloat16"
-        or "int8" (one float scale per token and head, for keys and for values).
+        """`layers` has (num_kv_heads, head_dim) of each. `dtype`: "float32", "float16",
+        "bfloat16", "int16" or "int8" (these with one float scale per token and head, for keys and
+        for values).
 
         Raises ValueError on counts out of range, MemoryError when there is no such address space.
         """
     @property
     def num_bytes(self) -> int: ...
     def read_page(self, layer: int, page: int) -> F32:
-        """[num_kv_heads, 2, head_dim * 16] as float32, for tests. Int8 keys with their
-        scales applied and transformed as they are (native kernels/hadamard.h)."""
+        """[num_kv_heads, 2, head_dim * 16] as float32, for tests, with scales applied. Int8
+        keys are transformed, as they are in the page (native kernels/hadamard.h)."""
 
 class Step:
     """Binds the stable buffers of `runner/step.py` once. Holds references to them.

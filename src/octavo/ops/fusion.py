@@ -14,6 +14,8 @@ from octavo.weights.weight import Weight
 
 IsInteger = Callable[[Weight], bool]
 """Whether a matrix is held in an integer format, whose kernels take int8 activations."""
+QUANTIZE_GROUP = 32
+"""Columns that share one activation scale in the native core."""
 Uses = dict[int, list[int]]
 """For each value, the instructions that touch it (`Program.uses`)."""
 
@@ -170,7 +172,11 @@ def _is_qkv(program: Program, keys: Columns, values: Columns) -> bool:
     return follows and values.stop == program.values[keys.value].width
 
 
-QUANTIZING = {"rms_norm": "rms_norm_quantize", "linear_gated": "linear_gated_quantize"}
+QUANTIZING = {
+    "attention": "attention_quantize",
+    "linear_gated": "linear_gated_quantize",
+    "rms_norm": "rms_norm_quantize",
+}
 """Kernels that have a twin whose result is quantised."""
 
 
@@ -184,13 +190,20 @@ def fuse_quantize(program: Program) -> Program:
             continue
         producer = _sole_producer(program, uses, instruction.inputs[0], index)
         source = None if producer is None else program.instructions[producer]
-        if producer is None or source is None or source.kernel not in QUANTIZING:
+        if producer is None or source is None or not _quantizes(source):
             continue
         if not any(_is_written(program, o, producer, index) for o in source.inputs):
             removed.add(producer)
             kernel = QUANTIZING[source.kernel]
             changed[index] = replace(source, kernel=kernel, outputs=instruction.outputs)
     return _rebuilt(program, removed, changed)
+
+
+def _quantizes(instruction: Instruction) -> bool:
+    """Whether its kernel has such a twin for it: a head must be whole groups."""
+    if instruction.kernel == "attention" and instruction.ints[2] % QUANTIZE_GROUP:
+        return False
+    return instruction.kernel in QUANTIZING
 
 
 def _sole_producer(program: Program, uses: Uses, operand: Operand, user: int) -> int | None:

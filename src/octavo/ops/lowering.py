@@ -11,12 +11,9 @@ from itertools import groupby
 
 from octavo.errors import RecordingError
 from octavo.kernels import DType
-from octavo.ops.fusion import IsInteger
+from octavo.ops.fusion import QUANTIZE_GROUP, IsInteger
 from octavo.ops.program import Columns, Instruction, Operand, Program, ValueInfo
 from octavo.weights.weight import Weight
-
-QUANTIZE_GROUP = 32
-"""Columns that share one activation scale in the native core."""
 
 
 def lower(program: Program, is_integer: IsInteger) -> Program:

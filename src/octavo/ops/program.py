@@ -168,6 +168,7 @@ class Program:
 
 INT_NAMES = {
     "attention": ("heads", "kv_heads", "dim", "window"),
+    "attention_quantize": ("heads", "kv_heads", "dim", "window"),
     "gated_activation": ("activation",),
     "head_rms_norm": ("heads", "dim"),
     "linear": ("segments", "adds"),
@@ -178,6 +179,7 @@ INT_NAMES = {
 }
 FLOAT_NAMES = {
     "attention": ("scale", "softcap"),
+    "attention_quantize": ("scale", "softcap"),
     "embed": ("scale",),
     "head_rms_norm": ("eps",),
     "rms_norm": ("eps",),

@@ -108,9 +108,11 @@ DType parse_page_dtype(const std::string& name) {
   if (name == "float32") return DType::kF32;
   if (name == "float16") return DType::kF16;
   if (name == "bfloat16") return DType::kBF16;
+  if (name == "int16") return DType::kI16;
   if (name == "int8") return DType::kI8;
-  throw std::invalid_argument(
-      "dtype is \"" + name + "\"; \"float32\", \"float16\", \"bfloat16\" and \"int8\" are allowed");
+  throw std::invalid_argument("dtype is \"" + name +
+                              "\"; \"float32\", \"float16\", \"bfloat16\", \"int16\" and "
+                              "\"int8\" are allowed");
 }
 
 void init_kv_cache(KvCache* self, int64_t num_pages,

@@ -40,5 +40,10 @@ constexpr Panel panel(int32_t p, int32_t rows, int32_t row_block) {
   const int32_t last = static_cast<int32_t>(static_cast<int64_t>(p + 1) * rows / n);
   return {first, last - first};
 }
+// The panel that a row is in.
+constexpr Panel panel_of(int32_t row, int32_t rows, int32_t row_block) {
+  const int64_t n = num_panels(rows, row_block);
+  return panel(static_cast<int32_t>(((row + 1) * n - 1) / rows), rows, row_block);
+}
 
 }  // namespace octavo

@@ -1,15 +1,32 @@
-// Kernel `attention`: causal, grouped-query attention through page tables, of any mix of prompt
-// chunks and single new tokens (arXiv:2309.06180), with the softmax taken piece by piece
-// (arXiv:1805.02867). attention_piece.h owns the arithmetic, attention_plan.h the sharing of work.
+// Kernels `attention` and `attention_quantize`: causal, grouped-query attention through page
+// tables, of any mix of prompt chunks and single new tokens (arXiv:2309.06180), with the softmax
+// taken piece by piece (arXiv:1805.02867). attention_float.h and attention_integer.h own the
+// arithmetic, attention_plan.h the sharing of work.
 #include <sched.h>
 
-#include "kernels/attention_piece.h"
+#include <cstring>
+
+#include "kernels/attention_float.h"
+#include "kernels/attention_integer.h"
 #include "kernels/attention_plan.h"
 #include "kernels/hadamard.h"
+#include "kernels/norm_row.h"
+#include "kernels/quantize_group.h"
+#include "kernels/row_block.h"
 #include "octavo/program.h"
 
 namespace octavo::OCTAVO_LEVEL {
 namespace {
+
+// One piece of the context of one unit.
+struct Job {
+  SequenceWork work;
+  int64_t unit_index;
+  Unit unit;
+  int64_t piece;        // of the sequence's context
+  bool begins, ends;    // the unit's pieces, unless they are split among workers
+  int64_t split_piece;  // of work.num_pieces
+};
 
 // The instruction's counter counts items taken in its low half and, in its high half, items done.
 constexpr int64_t kItemDone = int64_t{1} << 32;
@@ -25,27 +42,114 @@ void wait_for_items(const KernelCall& call, int64_t num_items) {
   while (call.counter.load(std::memory_order_acquire) / kItemDone < num_items) sched_yield();
 }
 
-// A worker's own memory, and the queries it holds at the moment.
-class Workspace {
+// The jobs of one worker, item by item.
+class JobStream {
  public:
-  Workspace(const KernelCall& call, int64_t head_dim) {
-    std::byte* next = call.scratch;
-    const auto take = [&next](int64_t bytes) {
-      std::byte* const taken = next;
-      next += (bytes + 63) / 64 * 64;
-      return taken;
-    };
-    queries = reinterpret_cast<float*>(take(kQueryBlock * kQueryStride * 4));
-    scores = reinterpret_cast<float*>(take(kQueryBlock * kScoreStride * 4));
-    total = reinterpret_cast<Partial*>(take(partial_bytes(head_dim)));
-    piece = reinterpret_cast<Partial*>(take(partial_bytes(head_dim)));
+  JobStream(const KernelCall& call, const AttentionShape& shape)
+      : call_(call), shape_(shape), cursor_(call.step, shape), num_items_(0) {
+    WorkCursor all(call.step, shape);
+    while (all.seek_item(num_items_)) num_items_ = all.end_item();
+    num_merges_ = all.end_merge();
   }
 
-  float* queries;  // [kQueryBlock][kQueryStride], as PieceWork wants them
-  float* scores;   // [kQueryBlock][kScoreStride]
+  int64_t num_items() const { return num_items_; }
+  int64_t num_merges() const { return num_merges_; }
+  // The first item taken that is none.
+  int64_t end_item() const { return item_; }
+
+  // Whether the next job may be taken before this one is done: others wait for the last items.
+  bool may_look_ahead() const {
+    if (piece_ < last_piece_) return true;
+    const int64_t taken = call_.counter.load(std::memory_order_relaxed) & (kItemDone - 1);
+    return taken + call_.num_workers < num_items_;
+  }
+
+  // False when no item is left.
+  bool next(Job& job) {
+    if (piece_ < last_piece_) {
+      ++piece_;
+    } else if (!next_item()) {
+      return false;
+    }
+    job = {cursor_.work(),
+           unit_index_,
+           unit_,
+           piece_,
+           piece_ == first_piece_,
+           piece_ == last_piece_,
+           piece_ - cursor_.work().first_piece};
+    return true;
+  }
+
+ private:
+  bool next_item() {
+    if (item_ >= num_items_) return false;
+    item_ = take_item(call_);
+    if (!cursor_.seek_item(item_)) return false;
+    const SequenceWork& work = cursor_.work();
+    const int64_t index = item_ - work.first_item;
+    unit_index_ = work.split ? index / work.num_pieces : index;
+    unit_ = work.unit(unit_index_);
+    if (work.split) {
+      first_piece_ = last_piece_ = work.first_piece + index % work.num_pieces;
+    } else {
+      const Span rows = shape_.rows_of(unit_);
+      const int32_t* positions = call_.step.positions + work.first_row;
+      first_piece_ = shape_.rule.first_visible(positions[rows.begin]) / kAttentionPiece;
+      last_piece_ = positions[rows.end - 1] / kAttentionPiece;
+    }
+    piece_ = first_piece_;
+    return true;
+  }
+
+  const KernelCall& call_;
+  const AttentionShape& shape_;
+  WorkCursor cursor_;
+  int64_t num_items_, num_merges_;
+  int64_t item_ = 0;
+  int64_t unit_index_ = 0, first_piece_ = 0, piece_ = 0, last_piece_ = 0;
+  Unit unit_ = {};
+};
+
+// attend_piece for a number of queries known only at run time.
+template <class T, int N = kQueryBlock>
+inline void attend(int num_queries, const PieceWork<T>& work, const AttentionRule& rule,
+                   Partial& out) {
+  if (num_queries == N) {
+    attend_piece<T, N>(work, rule, out);
+  } else if constexpr (N > 1) {
+    attend<T, N - 1>(num_queries, work, rule, out);
+  }
+}
+
+// A worker's own memory, and the queries it holds at the moment.
+template <class T>
+class Workspace {
+ public:
+  Workspace(const KernelCall& call, int64_t head_dim) : next_(call.scratch) {
+    queries = take<QueryElement<T>>(kQueryBlock * kQueryStride);
+    scores = take<float>(kQueryBlock * kScoreStride);
+    weights = take<int16_t>(kQueryBlock * kScoreStride);
+    total = reinterpret_cast<Partial*>(take<std::byte>(partial_bytes(head_dim)));
+    piece = reinterpret_cast<Partial*>(take<std::byte>(partial_bytes(head_dim)));
+  }
+
+  QueryElement<T>* queries;  // as PieceWork wants them, and the three below
+  float query_scales[kQueryBlock];
+  float* scores;
+  int16_t* weights;
   Partial* total;
   Partial* piece;
   int32_t positions[kQueryBlock];
+
+ private:
+  template <class E>
+  E* take(int64_t count) {
+    std::byte* const taken = next_;
+    next_ += (count * static_cast<int64_t>(sizeof(E)) + 63) / 64 * 64;
+    return reinterpret_cast<E*>(taken);
+  }
+  std::byte* next_;
 };
 
 template <class T>
@@ -60,43 +164,48 @@ class Attention {
                call.instruction.ints[1],
                call.instruction.ints[2],
                {call.instruction.ints[3], call.instruction.floats[0], call.instruction.floats[1]},
-               call.shared_scratch_bytes},
+               call.shared_scratch_bytes,
+               call.num_workers},
         own_(call, shape_.head_dim) {}
 
   void run() {
-    WorkCursor cursor(call_.step, shape_);
-    int64_t item = take_item(call_);
-    for (; cursor.seek_item(item); item = take_item(call_)) {
-      run_item(cursor.work(), item - cursor.work().first_item);
-      finish_item(call_);
+    JobStream jobs(call_, shape_);
+    Job job;
+    bool any = jobs.next(job);
+    while (any) {
+      Job next;
+      const bool ahead = jobs.may_look_ahead() && jobs.next(next);
+      run_job(job, ahead ? &next : nullptr);
+      if (job.ends) finish_item(call_);
+      if (ahead) {
+        job = next;
+      } else {
+        any = jobs.next(job);
+      }
     }
-    const int64_t num_items = cursor.end_item();
-    if (item - num_items >= cursor.end_merge()) return;
-    wait_for_items(call_, num_items);
+    int64_t merge = jobs.end_item() - jobs.num_items();
+    if (merge >= jobs.num_merges()) return;
+    wait_for_items(call_, jobs.num_items());
     WorkCursor merges(call_.step, shape_);
-    for (; merges.seek_merge(item - num_items); item = take_item(call_)) {
-      merge_unit(merges.work(), item - num_items - merges.work().first_merge);
+    for (; merges.seek_merge(merge); merge = take_item(call_) - jobs.num_items()) {
+      merge_unit(merges.work(), merge - merges.work().first_merge);
     }
   }
 
  private:
-  void run_item(const SequenceWork& work, int64_t index) {
-    if (work.split) {
-      const int64_t piece = index % work.num_pieces, unit = index / work.num_pieces;
-      load_queries(work, work.unit(unit));
-      run_piece(work, work.unit(unit), work.first_piece + piece, stored(work, unit, piece));
-      return;
+  void run_job(const Job& job, const Job* next) {
+    if (job.work.sequence != loaded_sequence_ || job.unit_index != loaded_unit_) {
+      load_queries(job.work, job.unit);
+      loaded_sequence_ = job.work.sequence;
+      loaded_unit_ = job.unit_index;
     }
-    const Unit unit = work.unit(index);
-    load_queries(work, unit);
-    clear(*own_.total, shape_.head_dim);
-    const int64_t first = shape_.rule.first_visible(own_.positions[0]) / kAttentionPiece;
-    const int64_t last = own_.positions[unit.num_queries - 1] / kAttentionPiece;
-    for (int64_t piece = first; piece <= last; ++piece) {
-      run_piece(work, unit, piece, *own_.piece);
-      merge(*own_.total, *own_.piece, unit.num_queries, shape_.head_dim);
+    if (job.work.split) {
+      return run_piece(job, next, stored(job.work, job.unit_index, job.split_piece));
     }
-    write_output(work, unit);
+    if (job.begins) clear(*own_.total, shape_.head_dim);
+    run_piece(job, next, *own_.piece);
+    merge(*own_.total, *own_.piece, job.unit.num_queries, shape_.head_dim);
+    if (job.ends) write_output(job.work, job.unit);
   }
 
   void merge_unit(const SequenceWork& work, int64_t index) {
@@ -124,48 +233,117 @@ class Attention {
   }
 
   void load_queries(const SequenceWork& work, const Unit& unit) {
-    // Int8 keys are transformed; the factor makes good for that of both sides, exactly.
-    const int64_t size = kHasScales<T> ? hadamard_size(shape_.head_dim) : 1;
-    const F32x16 factor = splat(shape_.rule.query_factor() / static_cast<float>(size));
     for (int n = 0; n < unit.num_queries; ++n) {
       const int64_t row = row_of(work, unit, n);
-      const float* q = call_.row<float>(query_, row) + column_of(unit, n);
       own_.positions[n] = call_.step.positions[row];
-      float* loaded = own_.queries + n * kQueryStride;
-      for (int64_t d = 0; d < shape_.head_dim; d += kLanes) store(loaded + d, load(q + d) * factor);
-      if constexpr (kHasScales<T>) hadamard(loaded, shape_.head_dim);
+      load_query(call_.row<float>(query_, row) + column_of(unit, n), n);
     }
   }
 
-  void run_piece(const SequenceWork& work, const Unit& unit, int64_t piece, Partial& out) {
+  void load_query(const float* q, int n) {
+    QueryElement<T>* loaded = own_.queries + n * kQueryStride;
+    if constexpr (!kHasScales<T>) {
+      scale_query(q, shape_.rule.query_factor(), loaded);
+    } else {
+      // Int8 keys are transformed; the factor makes good for that of both sides, exactly.
+      constexpr bool kTransformed = sizeof(T) == 1;
+      const int64_t size = kTransformed ? hadamard_size(shape_.head_dim) : 1;
+      float scaled[kMaxHeadDim];
+      scale_query(q, shape_.rule.query_factor() / static_cast<float>(size), scaled);
+      if constexpr (kTransformed) hadamard(scaled, shape_.head_dim);
+      const CodeScale scale =
+          scale_by_length(sum_of_squares(scaled, shape_.head_dim), kLongestVector);
+      own_.query_scales[n] = scale.scale;
+      for (int64_t d = 0; d < shape_.head_dim; d += kLanes) {
+        store_i16(loaded + d, scale.codes(load(scaled + d)));
+      }
+    }
+  }
+
+  void scale_query(const float* q, float factor, float* scaled) const {
+    for (int64_t d = 0; d < shape_.head_dim; d += kLanes) {
+      store(scaled + d, load(q + d) * splat(factor));
+    }
+  }
+
+  void run_piece(const Job& job, const Job* next, Partial& out) {
     PieceWork<T> p;
     p.head_dim = static_cast<int>(shape_.head_dim);
     p.queries = own_.queries;
+    p.query_scales = own_.query_scales;
     p.scores = own_.scores;
+    p.weights = own_.weights;
     p.pages = {kPiecePages, 0};
-    for (int n = 0; n < unit.num_queries; ++n) {
-      p.visible[n] = shape_.rule.visible(own_.positions[n], piece);
+    for (int n = 0; n < job.unit.num_queries; ++n) {
+      p.visible[n] = shape_.rule.visible(own_.positions[n], job.piece);
       if (p.visible[n].empty()) continue;
       const Span pages = pages_of(p.visible[n]);
       p.pages = {min_int(p.pages.begin, pages.begin), max_int(p.pages.end, pages.end)};
     }
     if (p.pages.empty()) return clear(out, shape_.head_dim);
-    const int32_t* table =
-        call_.step.page_tables + work.sequence * call_.step.page_table_stride + piece * kPiecePages;
     for (int page = p.pages.begin; page < p.pages.end; ++page) {
-      const PageHead<T> head = page_head<T>(kv_, table[page], unit.kv_head);
+      const PageHead<T> head = head_of(job, page);
       p.keys[page] = head.keys;
       p.values[page] = head.values;
+      p.next_keys[page] = head.keys;  // fetched already, so that fetching it costs nothing
     }
-    attend(unit.num_queries, p, shape_.rule, out);
+    if (next != nullptr) {
+      find_next_keys(*next, p);
+      if (next->begins) fetch_queries(*next);
+    }
+    attend(job.unit.num_queries, p, shape_.rule, out);
+  }
+
+  // Rows of queries are far apart, so the processor does not foresee them: unfetched, they take 4 %
+  // of the time of SmolLM2's prompts.
+  void fetch_queries(const Job& job) const {
+    for (int n = 0; n < job.unit.num_queries; ++n) {
+      const float* q =
+          call_.row<float>(query_, row_of(job.work, job.unit, n)) + column_of(job.unit, n);
+      for (int64_t d = 0; d < shape_.head_dim; d += kLanes) __builtin_prefetch(q + d, 0, 2);
+    }
+  }
+
+  PageHead<T> head_of(const Job& job, int page) const {
+    const int32_t* table =
+        call_.step.page_tables + job.work.sequence * call_.step.page_table_stride;
+    return page_head<T>(kv_, table[job.piece * kPiecePages + page], job.unit.kv_head);
+  }
+
+  // The keys that the next job begins with, in the order of this one's pages.
+  void find_next_keys(const Job& next, PieceWork<T>& p) const {
+    const Span rows = shape_.rows_of(next.unit);
+    const int32_t* positions = call_.step.positions + next.work.first_row;
+    const Span pages = {shape_.rule.visible(positions[rows.begin], next.piece).begin / kPageTokens,
+                        pages_of(shape_.rule.visible(positions[rows.end - 1], next.piece)).end};
+    const int count = min_int(pages.end - pages.begin, p.pages.end - p.pages.begin);
+    for (int i = 0; i < count; ++i) {
+      p.next_keys[p.pages.begin + i] = head_of(next, pages.begin + i).keys;
+    }
   }
 
   void write_output(const SequenceWork& work, const Unit& unit) const {
+    alignas(64) float y[kMaxHeadDim];
     for (int n = 0; n < unit.num_queries; ++n) {
-      float* y = call_.row<float>(output_, row_of(work, unit, n)) + column_of(unit, n);
       const float* values = own_.total->values() + n * shape_.head_dim;
       const F32x16 factor = splat(1.0f / own_.total->sum[n]);
       for (int64_t d = 0; d < shape_.head_dim; d += kLanes) store(y + d, load(values + d) * factor);
+      write_head(row_of(work, unit, n), column_of(unit, n), y);
+    }
+  }
+
+  void write_head(int64_t row, int64_t column, const float* y) const {
+    if (output_.dtype == DType::kF32) {
+      std::memcpy(call_.row<float>(output_, row) + column, y,
+                  static_cast<size_t>(shape_.head_dim) * sizeof(float));
+      return;
+    }
+    // Rows of a panel lie between each other; workers write different bytes of one cache line.
+    const Panel p = panel_of(static_cast<int32_t>(row), call_.rows(), kRowBlock);
+    std::byte* const panel = call_.row<std::byte>(output_, p.first_row);
+    for (int64_t d = 0; d < shape_.head_dim; d += kGroup) {
+      quantize_group_row(y + d, group_slots(panel, column + d, p.rows),
+                         static_cast<int>(row - p.first_row));
     }
   }
 
@@ -174,14 +352,19 @@ class Attention {
   const Operand& output_;
   const KvLayer& kv_;
   const AttentionShape shape_;
-  Workspace own_;
+  Workspace<T> own_;
+  int32_t loaded_sequence_ = -1;
+  int64_t loaded_unit_ = -1;
 };
 
 }  // namespace
 
+// The output decides whether it is quantised: `attention`, `attention_quantize`.
 void attention(const KernelCall& call) {
   with_element(call.kv(call.instruction.inputs[1]).dtype,
                [&call]<class T>(T*) { Attention<T>(call).run(); });
 }
+
+void attention_quantize(const KernelCall& call) { attention(call); }
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -1,6 +1,6 @@
-// Attention of a few queries over one piece of the context, and how pieces are merged. Owns the
-// order of every sum: each query's arithmetic is the same whatever other queries stand beside it.
-// Knows nothing of sequences, rows or workers.
+// What attention of a few queries over one piece of the context is given and yields, and how pieces
+// are merged. attention_float.h and attention_integer.h do the arithmetic; each query's is the same
+// whatever other queries stand beside it. Knows nothing of sequences, rows or workers.
 #pragma once
 
 #include <cstdint>
@@ -70,16 +70,49 @@ struct AttentionRule {
   }
 };
 
+// Pages lie anywhere and are short, so the processor does not foresee them: while some lines of
+// keys or values are computed with, those at the same place in other pages are fetched. Into the
+// second-level cache, since fetches into the first are fewer at a time: with two workers and pages
+// in random order 29 GB/s against 22, where one long stream had 34.
+template <class T>
+OCTAVO_INLINE void fetch_line(const T* at, int offset) {
+  constexpr int kLineElements = 64 / static_cast<int>(sizeof(T));
+  if (offset % kLineElements == 0) __builtin_prefetch(at + offset, 0, 2);
+}
+// The scales behind a page's keys or values, at the first of its lines.
+template <class T>
+OCTAVO_INLINE void fetch_scales(const T* half, int head_dim, int offset) {
+  if constexpr (kHasScales<T>) {
+    if (offset == 0) __builtin_prefetch(scales_of(half, head_dim), 0, 2);
+  }
+}
+
 // Some queries over one piece of context, with their workspace. Pages outside `pages` are not set.
 template <class T>
 struct PieceWork {
+  // While the lines at `offset` of P pages' keys are scored.
+  template <int P>
+  OCTAVO_INLINE void fetch_beside_keys(int page, int offset) const {
+    const int next = page + 2 * P <= pages.end ? page + P : page;
+#pragma GCC unroll 12
+    for (int p = 0; p < P; ++p) {
+      fetch_line(keys[next + p], offset);
+      fetch_line(values[page + p], offset);
+      fetch_scales(keys[next + p], head_dim, offset);
+      fetch_scales(values[page + p], head_dim, offset);
+    }
+  }
+
   int head_dim;
-  const float* queries;          // [head_dim][kQueryBlock]
-  float* scores;                 // [kQueryBlock][kScoreStride]
-  Span visible[kQueryBlock];     // tokens that each query sees; may be empty
-  Span pages;                    // pages that any query sees; not empty
-  const T* keys[kPiecePages];    // [head_dim][kPageTokens] each, and scales if T has any
-  const T* values[kPiecePages];  // [kPageTokens][head_dim] each, and scales if T has any
+  const QueryElement<T>* queries;  // [kQueryBlock][kQueryStride]
+  const float* query_scales;       // [kQueryBlock], if T has scales: what a query's codes stand for
+  float* scores;                   // [kQueryBlock][kScoreStride]
+  int16_t* weights;                // the same, if T has scales
+  Span visible[kQueryBlock];       // tokens that each query sees; may be empty
+  Span pages;                      // pages that any query sees; not empty
+  const T* keys[kPiecePages];      // laid out as octavo/types.h says
+  const T* values[kPiecePages];
+  const T* next_keys[kPiecePages];  // of the pages that come after this piece, as far as known
 };
 
 // What attention over some keys comes to: the greatest score, the sum of 2^(score - max), and the
@@ -107,233 +140,17 @@ constexpr int lines_at_once(int queries) {
   return 4 * queries <= kQueryBlock ? 4 : 2 * queries <= kQueryBlock ? 2 : 1;
 }
 
-// Pages lie anywhere and are short, so the processor does not foresee them: while the keys of some
-// pages are scored, the keys scored after them and the values needed later are fetched.
-template <class T>
-struct Upcoming {
-  const T* const* keys;
-  const T* const* values;
-
-  template <int P>
-  OCTAVO_INLINE void fetch(int column) const {
-    constexpr int kColumns = 64 / (kPageTokens * static_cast<int>(sizeof(T)));  // in a cache line
-    if (column % kColumns != 0) return;
-#pragma GCC unroll 12
-    for (int p = 0; p < P; ++p) {
-      __builtin_prefetch(keys[p] + column * kPageTokens, 0, 3);
-      __builtin_prefetch(values[p] + column * kPageTokens, 0, 2);
-    }
-  }
-};
-
-// A key's scale is a factor of all its products, so it is applied to their sum.
-template <int N, int P>
-OCTAVO_INLINE void scale_scores(const Code* const* keys, int head_dim, F32x16 (&sums)[N][P]) {
-#pragma GCC unroll 12
-  for (int p = 0; p < P; ++p) {
-    const F32x16 scales = load(scales_of(keys[p], head_dim));
-#pragma GCC unroll 12
-    for (int n = 0; n < N; ++n) sums[n][p] = sums[n][p] * scales;
-  }
-}
-
-// scores[n][0 .. 16 P) = q_n . k over P pages; each sum runs over the head's columns in order.
-template <class T, int N, int P>
-inline void score_pages(const T* const* keys, const Upcoming<T>& upcoming, const float* queries,
-                        int head_dim, float* scores) {
-  F32x16 sums[N][P];
-#pragma GCC unroll 12
-  for (int n = 0; n < N; ++n) {
-#pragma GCC unroll 12
-    for (int p = 0; p < P; ++p) sums[n][p] = zero_f32();
-  }
-  for (int d = 0; d < head_dim; ++d) {
-    if constexpr (P > 1) upcoming.template fetch<P>(d);
-    F32x16 lines[P];
-#pragma GCC unroll 12
-    for (int p = 0; p < P; ++p) lines[p] = load_line(keys[p] + d * kPageTokens);
-#pragma GCC unroll 12
-    for (int n = 0; n < N; ++n) {
-      const F32x16 q = splat(queries[n * kQueryStride + d]);
-#pragma GCC unroll 12
-      for (int p = 0; p < P; ++p) sums[n][p] = fma(q, lines[p], sums[n][p]);
-    }
-  }
-  if constexpr (kHasScales<T>) scale_scores<N, P>(keys, head_dim, sums);
-#pragma GCC unroll 12
-  for (int n = 0; n < N; ++n) {
-#pragma GCC unroll 12
-    for (int p = 0; p < P; ++p) store(scores + n * kScoreStride + p * kPageTokens, sums[n][p]);
-  }
-}
-
+// score_pages<T, N, P>, of P pages, comes with the arithmetic. It fetches those pages' values and
+// the keys of as many pages further on.
 template <class T, int N>
 inline void score_piece(const PieceWork<T>& work) {
   constexpr int P = lines_at_once(N);
   int page = work.pages.begin;
   for (; page + P <= work.pages.end; page += P) {
-    const int next = page + 2 * P <= work.pages.end ? page + P : page;
-    score_pages<T, N, P>(work.keys + page, {work.keys + next, work.values + page}, work.queries,
-                         work.head_dim, work.scores + page * kPageTokens);
+    score_pages<T, N, P>(work, page);
   }
   for (; P > 1 && page < work.pages.end; ++page) {
-    score_pages<T, N, 1>(work.keys + page, {work.keys + page, work.values + page}, work.queries,
-                         work.head_dim, work.scores + page * kPageTokens);
-  }
-}
-
-// Scores of one query become powers of 2 of their distance to the maximum; what it does not see
-// becomes 0, whatever was in those slots, in all of `pages`. Sets max and sum.
-inline void softmax_row(float* scores, Span pages, Span visible, const AttentionRule& rule,
-                        float& max_score, float& sum) {
-  const Span own = pages_of(visible);
-  F32x16 greatest = splat(kNoScore);
-  for (int page = own.begin; page < own.end; ++page) {
-    const int first = page * kPageTokens;
-    F32x16 s = load(scores + first);
-    if (rule.cap != 0.0f) s = rule.capped(s);
-    if (first < visible.begin || first + kPageTokens > visible.end) {
-      s = keep_lanes(s, max_int(visible.begin - first, 0),
-                     min_int(visible.end - first, kPageTokens), -__builtin_inff());
-    }
-    store(scores + first, s);
-    greatest = max(greatest, s);
-  }
-  max_score = reduce_max(greatest);
-  F32x16 sums = zero_f32();
-  for (int page = own.begin; page < own.end; ++page) {
-    const F32x16 e = exp2_of_negative(load(scores + page * kPageTokens) - splat(max_score));
-    store(scores + page * kPageTokens, e);
-    sums = sums + e;
-  }
-  sum = reduce_sum(sums);
-  for (int page = pages.begin; page < pages.end; ++page) {
-    if (page < own.begin || page >= own.end) store(scores + page * kPageTokens, zero_f32());
-  }
-}
-
-// The weights of what one query sees take over the factor of the values that they will multiply.
-// What it does not see stays 0, even if that factor is NaN.
-inline void scale_weights(const Code* const* values, int head_dim, Span visible, float* weights) {
-  const Span own = pages_of(visible);
-  for (int page = own.begin; page < own.end; ++page) {
-    const int first = page * kPageTokens;
-    const F32x16 scaled = load(weights + first) * load(scales_of(values[page], head_dim));
-    store(weights + first, keep_lanes(scaled, max_int(visible.begin - first, 0),
-                                      min_int(visible.end - first, kPageTokens), 0.0f));
-  }
-}
-
-// out[n][16 C columns] += sum over the tokens, in order, of weights[n][token] * values[token].
-template <class T, int N, int C>
-inline void add_columns(const T* const* values, int column, int head_dim, Span tokens,
-                        const float* weights, float* out) {
-  F32x16 sums[N][C];
-#pragma GCC unroll 12
-  for (int n = 0; n < N; ++n) {
-#pragma GCC unroll 12
-    for (int c = 0; c < C; ++c) sums[n][c] = load(out + n * head_dim + column + c * kLanes);
-  }
-  for (int token = tokens.begin; token < tokens.end;) {
-    const int page_end = min_int((token / kPageTokens + 1) * kPageTokens, tokens.end);
-    const T* line = values[token / kPageTokens] + token % kPageTokens * head_dim + column;
-    for (; token < page_end; ++token, line += head_dim) {
-      F32x16 v[C];
-#pragma GCC unroll 12
-      for (int c = 0; c < C; ++c) v[c] = load_line(line + c * kLanes);
-#pragma GCC unroll 12
-      for (int n = 0; n < N; ++n) {
-        const F32x16 w = splat(weights[n * kScoreStride + token]);
-#pragma GCC unroll 12
-        for (int c = 0; c < C; ++c) sums[n][c] = fma(w, v[c], sums[n][c]);
-      }
-    }
-  }
-#pragma GCC unroll 12
-  for (int n = 0; n < N; ++n) {
-#pragma GCC unroll 12
-    for (int c = 0; c < C; ++c) store(out + n * head_dim + column + c * kLanes, sums[n][c]);
-  }
-}
-
-template <class T, int N>
-inline void add_values(const PieceWork<T>& work, int query, Span tokens, float* out) {
-  constexpr int C = lines_at_once(N);
-  if (tokens.empty()) return;
-  const float* weights = work.scores + query * kScoreStride;
-  out += query * work.head_dim;
-  int column = 0;
-  for (; column + C * kLanes <= work.head_dim; column += C * kLanes) {
-    add_columns<T, N, C>(work.values, column, work.head_dim, tokens, weights, out);
-  }
-  for (; C > 1 && column < work.head_dim; column += kLanes) {
-    add_columns<T, N, 1>(work.values, column, work.head_dim, tokens, weights, out);
-  }
-}
-
-// Whether none of these tokens' values is infinite or NaN. Codes never are.
-template <class T>
-inline bool all_finite(const PieceWork<T>& work, Span tokens) {
-  if constexpr (kHasScales<T>) return true;
-  F32x16 zeros = zero_f32();
-  for (int token = tokens.begin; token < tokens.end; ++token) {
-    const T* line = work.values[token / kPageTokens] + token % kPageTokens * work.head_dim;
-    for (int d = 0; d < work.head_dim; d += kLanes) {
-      zeros = fma(load_line(line + d), zero_f32(), zeros);
-    }
-  }
-  return reduce_sum(zeros) == 0.0f;
-}
-
-// Tokens that some of N queries see, and those that all of them see.
-struct Sight {
-  Span some;
-  Span all;
-};
-template <int N>
-inline Sight sight_of(const Span* visible) {
-  Sight sight = {{kAttentionPiece, 0}, {0, kAttentionPiece}};
-  for (int n = 0; n < N; ++n) {
-    sight.all = intersect(sight.all, visible[n]);
-    if (visible[n].empty()) continue;
-    sight.some = {min_int(sight.some.begin, visible[n].begin),
-                  max_int(sight.some.end, visible[n].end)};
-  }
-  if (sight.all.empty()) sight.all = {sight.some.end, sight.some.end};
-  return sight;
-}
-
-// All queries go together over the tokens that any of them sees: a weight of 0 adds nothing, unless
-// the value is infinite or NaN. Then each query goes by itself over what it sees. Both give the
-// same bits, and slots that nobody sees are not read.
-template <class T, int N>
-void attend_piece(const PieceWork<T>& work, const AttentionRule& rule, Partial& out) {
-  score_piece<T, N>(work);
-  for (int n = 0; n < N; ++n) {
-    softmax_row(work.scores + n * kScoreStride, work.pages, work.visible[n], rule, out.max[n],
-                out.sum[n]);
-    if constexpr (kHasScales<T>) {
-      scale_weights(work.values, work.head_dim, work.visible[n], work.scores + n * kScoreStride);
-    }
-  }
-  const Sight sight = sight_of<N>(work.visible);
-  if (all_finite(work, {sight.some.begin, sight.all.begin}) &&
-      all_finite(work, {sight.all.end, sight.some.end})) {
-    add_values<T, N>(work, 0, sight.some, out.values());
-  } else {
-    for (int n = 0; n < N; ++n) add_values<T, 1>(work, n, work.visible[n], out.values());
-  }
-}
-
-// attend_piece for a number of queries known only at run time. `out` is cleared first.
-template <class T, int N = kQueryBlock>
-inline void attend(int num_queries, const PieceWork<T>& work, const AttentionRule& rule,
-                   Partial& out) {
-  if (num_queries == N) {
-    clear(out, work.head_dim);
-    attend_piece<T, N>(work, rule, out);
-  } else if constexpr (N > 1) {
-    attend<T, N - 1>(num_queries, work, rule, out);
+    score_pages<T, N, 1>(work, page);
   }
 }
 

@@ -17,8 +17,7 @@ OCTAVO_INLINE F32x16 exp2_of_negative(F32x16 x) {
   p = fma(p, r, splat(2.4022242085e-1f));
   p = fma(p, r, splat(6.9314697760e-1f));
   p = fma(p, r, splat(1.0f));
-  const F32x16 power = bits_to_f32(shift_left<23>(to_i32(n) + splat_i32(127)));
-  return select_less(x, kLow, zero_f32(), p * power);
+  return select_less(x, kLow, zero_f32(), times_power_of_two(p, n));
 }
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -161,8 +161,10 @@ OCTAVO_INLINE void add_block(const std::byte* block, int count, PanelGroup<R> a,
   const std::byte* scales = block;
   const std::byte* lines = block + kLayout.code_offset();
   for (int g = 0; g < count; ++g, lines += kLayout.code_bytes(), a.data += a.kBytes) {
-    for (int i = 0; i < kLayout.code_bytes(); i += kLineBytes) {
-      __builtin_prefetch(lines + ahead + i);
+    if constexpr (R > 1) {  // one row reads one stream, faster (1.2 x for Q4_K) without
+      for (int i = 0; i < kLayout.code_bytes(); i += kLineBytes) {
+        __builtin_prefetch(lines + ahead + i);
+      }
     }
     if constexpr (kLayout.scales == ScaleKind::kPlain) {
       add_scaled<kBits, kZero, Span::kWhole>(lines, a, load_halves(scales, g), acc);

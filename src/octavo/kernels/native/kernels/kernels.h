@@ -20,6 +20,7 @@
   X(embed) \
   X(add) \
   X(attention) \
+  X(attention_quantize) \
   X(gated_activation) \
   X(gather_rows) \
   X(head_rms_norm) \

@@ -67,7 +67,10 @@ inline void for_panel_tiles(const KernelCall& call, const Operand& x, int64_t nu
                       x.dtype == DType::kQ8 ? kIntegerShares : kFloatShares);
   const int64_t tile_items = divide_up(num_tiles, blocking.tiles);
   const int64_t items = blocking.panel_blocks * tile_items;
-  for (int64_t item = call.next_of(items); item < items; item = call.next_of(items)) {
+  // With one panel the rows have no owner, and who reads weights faster should read more of them.
+  const bool leaves_last = panels > 1;
+  for (int64_t item = call.next_of(items, leaves_last); item < items;
+       item = call.next_of(items, leaves_last)) {
     const int64_t block = item / tile_items, i = item % tile_items;  // both of nearly equal size
     const int64_t first_panel = block * panels / blocking.panel_blocks;
     const int64_t last_panel = (block + 1) * panels / blocking.panel_blocks;

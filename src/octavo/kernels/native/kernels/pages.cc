@@ -2,8 +2,8 @@
 // normalises and rotates the heads of a fused q, k, v row on the way.
 #include <cstring>
 
+#include "kernels/code_scale.h"
 #include "kernels/hadamard.h"
-#include "kernels/int8_scale.h"
 #include "kernels/kv_element.h"
 #include "kernels/norm_row.h"
 #include "kernels/rotate_head.h"
@@ -14,56 +14,68 @@
 namespace octavo::OCTAVO_LEVEL {
 namespace {
 
-// One head's vector of one token on its way into a page.
 template <class T>
-struct PageVector {
-  PageVector(const float* vector, int64_t) : x(vector) {}
-
-  void store_columns(int64_t d, T* line) const { store_line(line, load(x + d)); }
-  void store_scale(T*, int64_t) const {}
-
-  const float* x;
-};
-template <>
-struct PageVector<Code> {
-  PageVector(const float* vector, int64_t dim) : x(vector), head_dim(dim) {
-    I32x16 greatest = zero_i32();
-    for (int64_t d = 0; d < dim; d += kLanes) greatest = max(greatest, magnitude_bits(load(x + d)));
-    scale = int8_scale(greatest);
-  }
-
-  void store_columns(int64_t d, Code* line) const {
-    store_i8(&line->value, scale.codes(load(x + d)));
-  }
-  void store_scale(Code* half, int64_t offset) const {
-    scales_of(half, head_dim)[offset] = scale.scale;
-  }
-
-  const float* x;
-  int64_t head_dim;
-  Int8Scale scale;
-};
-
-template <class T>
-void write_head(const KvLayer& kv, int64_t slot, int64_t head, const float* key,
+void write_head(const PageHead<T>& page, int64_t offset, int64_t head_dim, const float* key,
                 const float* value) {
-  const PageHead<T> page = page_head<T>(kv, slot / kPageTokens, head);
-  const int64_t offset = slot % kPageTokens;
+  for (int64_t d = 0; d < head_dim; d += kLanes) {
+    T line[kLanes];
+    store_line(line, load(key + d));
+    for (int64_t i = 0; i < kLanes; ++i) page.keys[(d + i) * kPageTokens + offset] = line[i];
+    store_line(page.values + offset * head_dim + d, load(value + d));
+  }
+}
+
+// Codes of one vector of one token; code i goes to out[i / run * stride + i % run].
+template <class Integer>
+void write_codes(const float* x, int64_t head_dim, const CodeScale& scale, Code<Integer>* out,
+                 int run, int64_t stride) {
+  for (int64_t d = 0; d < head_dim; d += kLanes) {
+    Integer line[kLanes];
+    store_codes(line, scale.codes(load(x + d)));
+    for (int i = 0; i < kLanes; i += run, out += stride) {
+      for (int j = 0; j < run; ++j) out[j].value = line[i + j];
+    }
+  }
+}
+
+CodeScale scale_of(const float* x, int64_t head_dim, float limit) {
+  I32x16 greatest = zero_i32();
+  for (int64_t d = 0; d < head_dim; d += kLanes) {
+    greatest = max(greatest, magnitude_bits(load(x + d)));
+  }
+  return scale_by_maximum(greatest, limit);
+}
+
+CodeScale key_scale(const float* key, int64_t head_dim, const Code16*) {
+  return scale_by_length(sum_of_squares(key, head_dim), kLongestVector);
+}
+CodeScale key_scale(const float* key, int64_t head_dim, const Code8*) {
+  return scale_of(key, head_dim, kGreatestCode<Code8>);
+}
+
+// Two workers may write the two tokens of a pair: elements are stored one by one.
+template <class Integer>
+void write_head(const PageHead<Code<Integer>>& page, int64_t offset, int64_t head_dim,
+                const float* key, const float* value) {
   float spread[kMaxHeadDim];
-  if constexpr (kHasScales<T>) {
-    std::memcpy(spread, key, static_cast<size_t>(kv.head_dim) * sizeof(float));
-    hadamard(spread, kv.head_dim);
+  if constexpr (sizeof(Integer) == 1) {
+    std::memcpy(spread, key, static_cast<size_t>(head_dim) * sizeof(float));
+    hadamard(spread, head_dim);
     key = spread;
   }
-  const PageVector<T> k(key, kv.head_dim), v(value, kv.head_dim);
-  for (int64_t d = 0; d < kv.head_dim; d += kLanes) {
-    T line[kLanes];
-    k.store_columns(d, line);
-    for (int64_t i = 0; i < kLanes; ++i) page.keys[(d + i) * kPageTokens + offset] = line[i];
-    v.store_columns(d, page.values + offset * kv.head_dim + d);
-  }
-  k.store_scale(page.keys, offset);
-  v.store_scale(page.values, offset);
+  const CodeScale k = key_scale(key, head_dim, page.keys);
+  const CodeScale v = scale_of(value, head_dim, kGreatestCode<Code<Integer>>);
+  write_codes(key, head_dim, k, page.keys + 2 * offset, 2, 2 * kPageTokens);
+  write_codes(value, head_dim, v, page.values + offset / 2 * 2 * head_dim + offset % 2, 1, 2);
+  scales_of(page.keys, head_dim)[offset] = k.scale;
+  scales_of(page.values, head_dim)[offset] = v.scale;
+}
+
+template <class T>
+void write_token(const KvLayer& kv, int64_t slot, int64_t head, const float* key,
+                 const float* value) {
+  write_head(page_head<T>(kv, slot / kPageTokens, head), slot % kPageTokens, kv.head_dim, key,
+             value);
 }
 
 // What `rope_write_pages` does to each head of q and k.
@@ -93,8 +105,8 @@ void write_pages(const KernelCall& call) {
     for_row_chunks(call, [&](int64_t first, int64_t last) {
       for (int64_t r = first; r < last; ++r) {
         for (int64_t h = 0; h < kv.num_kv_heads; ++h) {
-          write_head<T>(kv, call.step.slots[r], h, call.row<float>(k, r) + h * kv.head_dim,
-                        call.row<float>(v, r) + h * kv.head_dim);
+          write_token<T>(kv, call.step.slots[r], h, call.row<float>(k, r) + h * kv.head_dim,
+                         call.row<float>(v, r) + h * kv.head_dim);
         }
       }
     });
@@ -121,7 +133,7 @@ void rope_write_pages(const KernelCall& call) {
         for (int64_t h = 0; h < q_heads; ++h) transform_q(q + h * dim, turn, q + h * dim);
         for (int64_t h = 0; h < kv_heads; ++h) {
           transform_k(k + h * dim, turn, key);
-          write_head<T>(kv, call.step.slots[r], h, key, k + (kv_heads + h) * dim);
+          write_token<T>(kv, call.step.slots[r], h, key, k + (kv_heads + h) * dim);
         }
       }
     });

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "formats/activation.h"
-#include "kernels/int8_scale.h"
+#include "kernels/code_scale.h"
 #include "simd/vec.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -31,7 +31,7 @@ struct GroupSlots {
 // x: kGroup floats. scale = max|x| / 127, values = round-to-nearest-even(x * (127 / max|x|)).
 OCTAVO_INLINE void quantize_group_row(const float* x, GroupSlots out, int row) {
   const F32x16 low = load(x), high = load(x + 16);
-  const Int8Scale group = int8_scale(max(magnitude_bits(low), magnitude_bits(high)));
+  const CodeScale group = int8_scale(max(magnitude_bits(low), magnitude_bits(high)));
   const I32x16 low_codes = group.codes(low), high_codes = group.codes(high);
   alignas(64) int8_t values[kGroup];
   store_i8(values, low_codes);

@@ -148,6 +148,11 @@ void attention(const InstructionFields& f) {
   check_between(f, "the window", f.ints[3], 0, INT32_MAX);
 }
 
+void attention_quantize(const InstructionFields& f) {
+  attention(f);
+  check_equal(f, "the head size modulo 32", f.ints[2] % kGroup, 0);
+}
+
 // ---- Signatures ----
 
 // Operand letters: f = float32 rows, q = q8 rows, x = either, v = vector, m = matrix, k = pages,
@@ -180,6 +185,7 @@ constexpr Signature kSignatures[] = {
     {"write_pages", "ffk", "", "", 0, 0, write_pages},
     {"rope_write_pages", "ffkVV", "", "f", 3, 1, rope_write_pages},
     {"attention", "fk", "", "f", 4, 2, attention},
+    {"attention_quantize", "fk", "", "q", 4, 2, attention_quantize},
     {"add", "ff", "", "f", 0, 0, equal_widths},
     {"softcap", "f", "", "f", 0, 1, equal_widths},
 };

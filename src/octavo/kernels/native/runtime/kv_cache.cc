@@ -40,23 +40,35 @@ float element(DType dtype, const std::byte* p) {
       return f16_to_f32(*reinterpret_cast<const uint16_t*>(p));
     case DType::kBF16:
       return bf16_to_f32(*reinterpret_cast<const uint16_t*>(p));
+    case DType::kI16:
+      return *reinterpret_cast<const int16_t*>(p);
     default:
       return *reinterpret_cast<const int8_t*>(p);
   }
 }
 
+// Where in a page's half the element of a token and column is; is_values tells which half.
+int64_t element_index(const KvLayer& layer, bool is_values, int64_t token, int64_t column) {
+  const int64_t rows_of = is_values ? token : column, columns_of = is_values ? column : token;
+  const int64_t width = is_values ? layer.head_dim : kPageTokens;
+  if (!has_scales(layer.dtype)) return rows_of * width + columns_of;
+  return (rows_of / 2 * width + columns_of) * 2 + rows_of % 2;
+}
+
 }  // namespace
 
 void read_page(const KvLayer& layer, int64_t page, float* out) {
-  const int64_t count = int64_t{layer.head_dim} * kPageTokens;
+  const int64_t size = element_bytes(layer.dtype), count = int64_t{layer.head_dim} * kPageTokens;
   const int64_t half_bytes = page_half_bytes(layer.dtype, layer.head_dim);
   const std::byte* half = layer.data + page * layer.page_bytes;
   for (int h = 0; h < 2 * layer.num_kv_heads; ++h, half += half_bytes) {
-    const auto* scales = reinterpret_cast<const float*>(half + count);
+    const bool is_values = h % 2 != 0;
+    const auto* scales = reinterpret_cast<const float*>(half + count * size);
     for (int64_t i = 0; i < count; ++i, ++out) {
-      *out = element(layer.dtype, half + i * element_bytes(layer.dtype));
-      const int64_t token = h % 2 == 0 ? i % kPageTokens : i / layer.head_dim;
-      if (layer.dtype == DType::kI8) *out *= scales[token];
+      const int64_t token = is_values ? i / layer.head_dim : i % kPageTokens;
+      const int64_t column = is_values ? i % layer.head_dim : i / kPageTokens;
+      *out = element(layer.dtype, half + element_index(layer, is_values, token, column) * size);
+      if (has_scales(layer.dtype)) *out *= scales[token];
     }
   }
 }
@@ -65,7 +77,7 @@ KvCache::KvCache(int64_t num_pages, const std::vector<LayerShape>& shapes, DType
   check("num_pages", num_pages, kMaxPages);
   check("the number of layers", static_cast<int64_t>(shapes.size()), kMaxLayers);
   if (dtype == DType::kQ8) {
-    throw std::invalid_argument("pages hold float32, float16, bfloat16 or int8");
+    throw std::invalid_argument("pages hold float32, float16, bfloat16, int16 or int8");
   }
   int64_t total = 0;
   for (const LayerShape& shape : shapes) {

@@ -28,7 +28,7 @@ class KvCache {
   std::vector<KvLayer> layers_;
 };
 
-// The keys and values of a page as the kernels see them: [head][keys | values][head_dim * 16].
+// The numbers of a page, [head][keys [head_dim][16] | values [16][head_dim]] whatever its layout.
 // Int8 keys stay transformed.
 void read_page(const KvLayer& layer, int64_t page, float* out);
 

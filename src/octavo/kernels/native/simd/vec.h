@@ -288,6 +288,25 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 x) {
 #endif
 
 // Reductions: lanes 0..15 folded in halves (8, 4, 2, 1), the same order on every level.
+#if defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)
+template <class Fold>
+OCTAVO_INLINE float fold_lanes(F32x16 a, Fold fold) {
+#if defined(OCTAVO_AVX512)
+  const __m256 eight = fold(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
+#else
+  const __m256 eight = fold(a.a, a.b);
+#endif
+  const __m256 four = fold(eight, _mm256_permute2f128_ps(eight, eight, 1));
+  const __m256 two = fold(four, _mm256_permute_ps(four, 0x4e));
+  return _mm256_cvtss_f32(fold(two, _mm256_permute_ps(two, 0xb1)));
+}
+OCTAVO_INLINE float reduce_sum(F32x16 a) {
+  return fold_lanes(a, [](__m256 x, __m256 y) { return _mm256_add_ps(x, y); });
+}
+OCTAVO_INLINE float reduce_max(F32x16 a) {
+  return fold_lanes(a, [](__m256 x, __m256 y) { return _mm256_max_ps(x, y); });
+}
+#else
 OCTAVO_INLINE float reduce_sum(F32x16 a) {
   alignas(64) float f[16];
   store(f, a);
@@ -303,6 +322,16 @@ OCTAVO_INLINE float reduce_max(F32x16 a) {
     for (int i = 0; i < half; ++i) f[i] = f[i] > f[i + half] ? f[i] : f[i + half];
   }
   return f[0];
+}
+#endif
+
+// a * 2^n for whole numbers n that leave it a normal number.
+OCTAVO_INLINE F32x16 times_power_of_two(F32x16 a, F32x16 n) {
+#if defined(OCTAVO_AVX512)
+  return {_mm512_scalef_ps(a.v, n.v)};
+#else
+  return a * bits_to_f32(shift_left<23>(to_i32(n) + splat_i32(127)));
+#endif
 }
 
 // e^x, relative error below 2e-7 over the range of float; below about -87 it is 0; NaN stays NaN

@@ -82,15 +82,16 @@ struct KernelCall {
   // The next of `items` work items, or `items` when none is left. Each worker has a share, the same
   // part of the items in every instruction: where cores share no cache, a line that another has
   // written takes 170 ns to arrive, and so rows of one part are written and read by one core. A
-  // worker whose share is done takes from the others', but for their last few items: those would be
-  // done as soon by their owner, and leave lines behind that the next instruction has to fetch.
-  int64_t next_of(int64_t items) const {
+  // worker whose share is done takes from the others'. With `leaves_last` it leaves their last few:
+  // those would be done as soon by their owner, and the next instruction would have to fetch what
+  // they leave behind.
+  int64_t next_of(int64_t items, bool leaves_last = true) const {
     for (int i = 0; i < num_workers; ++i) {
       const int owner = worker + i < num_workers ? worker + i : worker + i - num_workers;
       const int64_t first = owner * items / num_workers, last = (owner + 1) * items / num_workers;
-      const int64_t kept = i == 0 ? 0 : 1 + (last - first) / 16;
+      const int64_t left = i > 0 && leaves_last ? 1 + (last - first) / 16 : 0;
       std::atomic<int64_t>& taken = shares[owner].taken;
-      if (first + taken.load(std::memory_order_relaxed) >= last - kept) continue;
+      if (first + taken.load(std::memory_order_relaxed) >= last - left) continue;
       const int64_t item = first + taken.fetch_add(1, std::memory_order_relaxed);
       if (item < last) return item;
     }

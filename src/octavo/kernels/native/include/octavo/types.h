@@ -23,12 +23,15 @@ enum class DType : uint8_t {
   kBF16 = 2,
   // int8 activations in groups of kGroup, in row panels; layout in formats/activation.h.
   kQ8 = 3,
-  // int8 keys or values with one float scale per token and head. In pages only.
+  // int8 or int16 keys and values with one float scale per token and head. In pages only.
   kI8 = 4,
+  kI16 = 5,
 };
 constexpr int element_bytes(DType t) {
   return t == DType::kF32 ? 4 : t == DType::kQ8 || t == DType::kI8 ? 1 : 2;
 }
+// Whether pages of this type hold codes that the token's scale makes numbers of.
+constexpr bool has_scales(DType t) { return t == DType::kI8 || t == DType::kI16; }
 
 // What a value's rows count. A step has one number of each kind.
 enum class RowKind : uint8_t { kTokens = 0, kSequences = 1, kLogits = 2 };
@@ -61,20 +64,22 @@ struct PackedMatrix {
   const std::byte* data;  // 64-byte aligned
 };
 
-// Bytes of one head's keys, or values, in a page: the elements and, of kI8, one float scale for
-// each token behind them, by which its elements are to be multiplied. A multiple of 64.
+// Bytes of one head's keys, or values, in a page: the elements and, of integers, one float scale
+// for each token behind them, by which its elements are to be multiplied. A multiple of 64.
 constexpr int64_t page_half_bytes(DType t, int64_t head_dim) {
-  const int64_t scale_bytes = t == DType::kI8 ? 4 : 0;
+  const int64_t scale_bytes = has_scales(t) ? 4 : 0;
   return (head_dim * element_bytes(t) + scale_bytes) * kPageTokens;
 }
 
 // The key/value pages of one layer. Page p, head h, with half = page_half_bytes(dtype, head_dim):
 //   keys   at data + p * page_bytes + h * 2 * half           as [head_dim][kPageTokens]
 //   values at data + p * page_bytes + h * 2 * half + half    as [kPageTokens][head_dim]
-// each followed, in kI8 pages, by its scales [kPageTokens]. kI8 keys have gone through the
-// Hadamard transform of kernels/hadamard.h.
+// Integers stand in the pairs that an instruction multiplies and adds at once: keys as
+// [head_dim / 2][kPageTokens][2 columns], values as [kPageTokens / 2][head_dim][2 tokens], each
+// followed by its scales [kPageTokens]. kI8 keys have gone through the Hadamard transform of
+// kernels/hadamard.h.
 struct KvLayer {
-  DType dtype;  // kF32, kF16, kBF16 or kI8
+  DType dtype;  // kF32, kF16, kBF16, kI8 or kI16
   int32_t num_kv_heads;
   int32_t head_dim;
   int64_t num_pages;

@@ -15,6 +15,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import octavo
 from octavo.errors import OctavoError
 
 PR_SET_PDEATHSIG = 1
@@ -92,8 +93,8 @@ class PeerProcess:
 
 
 def python_environment(root: Path) -> dict[str, str]:
-    """For a Python that is to find octavo in this working copy."""
-    return {"PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    """For a Python that is to find the benchmarks in `root`, and the octavo that runs here."""
+    return {"PYTHONPATH": f"{Path(octavo.__file__).parents[1]}{os.pathsep}{root}"}
 
 
 def _die_with_parent() -> None:

@@ -6,8 +6,10 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from benchmarks.targets import lines, verdicts
 from octavo.bench.report import Metric, Report, report_to_json
@@ -16,6 +18,31 @@ from octavo.entrypoints.cli.bench_output import show
 Round = dict[tuple[str, str], float]
 """Rates by contender and by what was measured, such as ("octavo", ", 8 clients"); the two joined
 are the metric's name. A contender may be missing from some rounds."""
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+AnyContender = TypeVar("AnyContender", bound=Closable)
+
+
+def start_wanted(
+    makers: Sequence[tuple[object, Callable[[], AnyContender]]], stack: ExitStack
+) -> list[AnyContender]:
+    """The contenders whose condition is true, in order. All are closed when `stack` is."""
+    contenders = []
+    for wanted, make in makers:
+        if wanted:
+            contenders.append(make())
+            stack.callback(contenders[-1].close)
+    return contenders
+
+
+def peer_models(path: Path, arguments: argparse.Namespace) -> Callable[[str], Path]:
+    """What each peer loads: what `--peer-model` names for it, or octavo's file."""
+    named = dict(text.split("=", 1) for text in arguments.peer_model)
+    return lambda peer: Path(named.get(peer, path))
 
 
 def add_rounds(parser: argparse.ArgumentParser) -> None:

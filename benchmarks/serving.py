@@ -25,7 +25,17 @@ from benchmarks.peers.octavo import octavo_server
 from benchmarks.peers.openvino import OpenVinoServing
 from benchmarks.peers.server import HttpContender, ServingContender
 from benchmarks.peers.vllm_cpu import vllm_server
-from benchmarks.rounds import Round, add_rounds, conclude, rates, ratios, rounds, save
+from benchmarks.rounds import (
+    Round,
+    add_rounds,
+    conclude,
+    peer_models,
+    rates,
+    ratios,
+    rounds,
+    save,
+    start_wanted,
+)
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.lengths import Fixed
 from octavo.bench.report import Report, now
@@ -96,13 +106,9 @@ def parse_arguments() -> argparse.Namespace:
 
 def start(path: Path, arguments: argparse.Namespace, stack: ExitStack) -> list[ServingContender]:
     """octavo first. All are closed when `stack` is."""
-    models = dict(text.split("=", 1) for text in arguments.peer_model)
     threads = arguments.threads
     slots, context = room(arguments)
-
-    def model(peer: str) -> Path:
-        return Path(models.get(peer, path))
-
+    model = peer_models(path, arguments)
     flags = [f"--{text}" for text in arguments.octavo]
     makers: list[tuple[object, Callable[[], ServingContender]]] = [
         (
@@ -135,12 +141,7 @@ def start(path: Path, arguments: argparse.Namespace, stack: ExitStack) -> list[S
             ),
         ),
     ]
-    contenders = []
-    for wanted, make in makers:
-        if wanted:
-            contenders.append(make())
-            stack.callback(contenders[-1].close)
-    return contenders
+    return start_wanted(makers, stack)
 
 
 def room(arguments: argparse.Namespace) -> tuple[int, int]:

@@ -25,7 +25,17 @@ from benchmarks.peers.openvino import openvino_worker
 from benchmarks.peers.plan import Contender, Plan
 from benchmarks.peers.transformers import transformers_worker
 from benchmarks.peers.vllm_cpu import vllm_worker
-from benchmarks.rounds import Round, add_rounds, conclude, rates, ratios, rounds, save
+from benchmarks.rounds import (
+    Round,
+    add_rounds,
+    conclude,
+    peer_models,
+    rates,
+    ratios,
+    rounds,
+    save,
+    start_wanted,
+)
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.limits import StepCost, step_cost
 from octavo.bench.machine import MachineRates, measure_machine
@@ -95,11 +105,8 @@ def start(
     path: Path, plan: Plan, arguments: argparse.Namespace, stack: ExitStack
 ) -> list[Contender]:
     """octavo first. All are closed when `stack` is."""
-    models = dict(text.split("=", 1) for text in arguments.peer_model)
     threads, most = arguments.threads, max(512, plan.prompt_tokens)
-
-    def model(peer: str) -> Path:
-        return Path(models.get(peer, path))
+    model = peer_models(path, arguments)
 
     makers: list[tuple[object, Callable[[], Contender]]] = [
         (True, lambda: octavo_worker(path, threads, plan, octavo_options(arguments))),
@@ -124,12 +131,7 @@ def start(
             ),
         ),
     ]
-    contenders = []
-    for wanted, make in makers:
-        if wanted:
-            contenders.append(make())
-            stack.callback(contenders[-1].close)
-    return contenders
+    return start_wanted(makers, stack)
 
 
 def octavo_options(arguments: argparse.Namespace) -> dict[str, object]:

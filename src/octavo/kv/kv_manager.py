@@ -106,8 +106,10 @@ class KvManager:
     def is_prefix_coming(self, sequence: Sequence) -> bool:
         """Whether the page behind its cached beginning, as far as its tokens are known, is one that
         a sequence with pages has yet to compute: who waits for it need not compute it again."""
+        if not self._coming:  # before the search, which `allocate` is about to make
+            return False
         position = len(self.find_prefix(sequence))
-        if not self._coming or position >= (sequence.num_tokens - 1) // self.page_tokens:
+        if position >= (sequence.num_tokens - 1) // self.page_tokens:
             return False
         return self._name(sequence, position) in self._coming
 

@@ -120,6 +120,23 @@ def test_without_params_the_default_ones_are_used(llm: LLM) -> None:
         assert len(answer.token_ids) <= max_tokens
 
 
+def test_min_tokens_keeps_the_models_own_stop_tokens_out(llm: LLM) -> None:
+    question = [
+        {"role": "system", "content": "Answer in plain English."},
+        {"role": "user", "content": "What is the capital of France?"},
+    ]
+
+    def answer(min_tokens: int) -> list[int]:
+        params = SamplingParams(temperature=0.0, max_tokens=32, min_tokens=min_tokens)
+        (result,) = llm.chat(question, params, use_tqdm=False)
+        return result.outputs[0].token_ids
+
+    stopped, kept_going = answer(0), answer(32)
+    assert len(stopped) < 32
+    assert len(kept_going) == 32
+    assert stopped[-1] not in kept_going
+
+
 def test_each_prompt_may_have_its_own_params(llm: LLM) -> None:
     params = [SamplingParams(temperature=0.0, max_tokens=length) for length in (1, 2)]
     results = llm.generate(PROMPTS[:2], params, use_tqdm=False)

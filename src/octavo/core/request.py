@@ -11,6 +11,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """`request_id` is ours and unique, never the client's. `arrival_time` is time.time() seconds.
 
     `cache_salt` scopes the prefix cache: only requests of equal salt share pages.
+    `tenant` is who pays: the holder of an API key; "" where nobody has a name. `priority`: smaller
+    runs first. What is not finished at `deadline`, in time.time() seconds, ends with an error.
     Sampling with `n` > 1 makes n sequences with indices 0..n-1.
     """
 
@@ -20,3 +22,5 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     arrival_time: float
     cache_salt: str = ""
     priority: int = 0
+    tenant: str = ""
+    deadline: float | None = None

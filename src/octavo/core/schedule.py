@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.core.sequence import Sequence
+
+
+class MoveKind(Enum):
+    COPY = "copy"
+    SWAP_OUT = "swap_out"
+    SWAP_IN = "swap_in"
+
+
+class PageMove(NamedTuple):
+    """One page's content, of all layers, goes elsewhere. `source` and `target` are pages, but for
+    the target of SWAP_OUT and the source of SWAP_IN, which are slots of the swap space."""
+
+    kind: MoveKind
+    source: int
+    target: int
 
 
 @dataclass(slots=True)
@@ -25,10 +42,15 @@ class ScheduledSequence:
 
 @dataclass(slots=True)
 class ScheduledStep:
-    """Decodes first, then prompt chunks. `num_tokens` is their sum, within the token budget."""
+    """Decodes first, then prompt chunks. `num_tokens` is their sum, within the token budget.
+
+    `moves` happen before anything is computed, one after the other: a later one may overwrite what
+    an earlier one has read. There may be moves without sequences.
+    """
 
     sequences: list[ScheduledSequence] = field(default_factory=list)
     num_tokens: int = 0
+    moves: list[PageMove] = field(default_factory=list)
 
 
 @dataclass(slots=True)

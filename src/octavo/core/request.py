@@ -11,8 +11,9 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """`request_id` is ours and unique, never the client's. `arrival_time` is time.time() seconds.
 
     `cache_salt` scopes the prefix cache: only requests of equal salt share pages.
-    `tenant` is who pays: the holder of an API key; "" where nobody has a name. `priority`: smaller
-    runs first. What is not finished at `deadline`, in time.time() seconds, ends with an error.
+    `tenant` is who pays: the holder of an API key; "" where nobody has a name. `tenant_weight` is
+    its share relative to other tenants, above 0. `priority`: smaller runs first. What is not
+    finished at `deadline`, in time.time() seconds, ends with the error `DEADLINE_EXCEEDED`.
     Sampling with `n` > 1 makes n sequences with indices 0..n-1.
     """
 
@@ -23,4 +24,5 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cache_salt: str = ""
     priority: int = 0
     tenant: str = ""
+    tenant_weight: float = 1.0
     deadline: float | None = None

@@ -21,16 +21,16 @@ def test_no_span_of_time_grants_more_than_burst_and_rate(
     bucket = TokenBucket(rate, burst, 0.0)
     now = 0.0
     granted: list[tuple[float, float]] = []
-    for pause, amount in attempts:
+    for pause, asked in attempts:
         now += pause
-        wanted = min(amount, burst)
+        wanted = min(asked, burst)
         if bucket.covers(wanted, now):
             bucket.take(wanted, now)
             granted.append((now, wanted))
     for first, (start, _) in enumerate(granted):
         total = 0.0
-        for end, wanted in granted[first:]:
-            total += wanted
+        for end, amount in granted[first:]:
+            total += amount
             assert total <= burst + rate * (end - start) + 1e-6
 
 

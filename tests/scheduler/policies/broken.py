@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from octavo.scheduler.policies.fcfs import FcfsPolicy
+from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policy import PolicyFacts, Ticket
 
 
-class OldPolicy(FcfsPolicy):
+class OldPolicy(Fcfs):
     contract_version = 0
 
 
-class LosingPolicy(FcfsPolicy):
+class LosingPolicy(Fcfs):
     """Holds 20 tickets, and drops who comes then."""
 
     def add(self, ticket: Ticket, now: float) -> None:
@@ -18,7 +18,7 @@ class LosingPolicy(FcfsPolicy):
             super().add(ticket, now)
 
 
-class InventingPolicy(FcfsPolicy):
+class InventingPolicy(Fcfs):
     """Goes on naming who has left."""
 
     last: Ticket | None = None
@@ -28,7 +28,7 @@ class InventingPolicy(FcfsPolicy):
         return self.last
 
 
-class RestlessPolicy(FcfsPolicy):
+class RestlessPolicy(Fcfs):
     """Who was asked for goes to the end."""
 
     def head(self, now: float) -> Ticket | None:
@@ -38,12 +38,12 @@ class RestlessPolicy(FcfsPolicy):
         return head
 
 
-class FussyPolicy(FcfsPolicy):
+class FussyPolicy(Fcfs):
     def remove(self, ticket: Ticket) -> None:
         del self._tickets[ticket]
 
 
-class MergingPolicy(FcfsPolicy):
+class MergingPolicy(Fcfs):
     """Believes that a request's id names a ticket."""
 
     def __init__(self, facts: PolicyFacts) -> None:
@@ -56,22 +56,22 @@ class MergingPolicy(FcfsPolicy):
             super().add(ticket, now)
 
 
-class NewestFirstPolicy(FcfsPolicy):
+class NewestFirstPolicy(Fcfs):
     def head(self, now: float) -> Ticket | None:  # noqa: ARG002
         return next(reversed(self._tickets), None)
 
 
-class StrictPriorityPolicy(FcfsPolicy):
+class StrictPriorityPolicy(Fcfs):
     def head(self, now: float) -> Ticket | None:  # noqa: ARG002
         return min(self._tickets, key=lambda ticket: ticket.priority, default=None)
 
 
-class ShortestFirstPolicy(FcfsPolicy):
+class ShortestFirstPolicy(Fcfs):
     def head(self, now: float) -> Ticket | None:  # noqa: ARG002
         return min(self._tickets, key=lambda ticket: ticket.num_prompt_tokens, default=None)
 
 
-class BestCachedPolicy(FcfsPolicy):
+class BestCachedPolicy(Fcfs):
     def __init__(self, facts: PolicyFacts) -> None:
         super().__init__(facts)
         self._facts = facts
@@ -80,7 +80,7 @@ class BestCachedPolicy(FcfsPolicy):
         return max(self._tickets, key=self._facts.num_cached_tokens, default=None)
 
 
-class ScanningPolicy(FcfsPolicy):
+class ScanningPolicy(Fcfs):
     """Right, and too slow: looks at everybody."""
 
     def head(self, now: float) -> Ticket | None:  # noqa: ARG002

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.scheduler.policies.cache_aware import CacheAwarePolicy
+from octavo.scheduler.policies.cache_aware import CacheAware
 from octavo.scheduler.policies.exercises import Facts, make_ticket
 from octavo.scheduler.policy import Ticket
 from tests.scheduler.policies.drive import admit, service_order
@@ -28,19 +28,19 @@ def cached(num_tokens: int) -> Ticket:
 
 def test_the_longest_cached_prefix_goes_first_and_equals_in_order() -> None:
     tickets = [cached(number) for number in (0, 64, 32, 64)]
-    order = service_order(CacheAwarePolicy(PriorityAsCache()), tickets)
+    order = service_order(CacheAware(PriorityAsCache()), tickets)
     assert order == [tickets[1], tickets[3], tickets[2], tickets[0]]
 
 
 def test_only_the_oldest_are_looked_at() -> None:
     tickets = [cached(number) for number in (0, 16, 32, 48)]
-    order = service_order(CacheAwarePolicy(PriorityAsCache(), window=2), tickets)
+    order = service_order(CacheAware(PriorityAsCache(), window=2), tickets)
     assert order == [tickets[1], tickets[2], tickets[3], tickets[0]]
 
 
 def test_the_cache_is_asked_again_only_when_time_or_the_window_changed() -> None:
     facts = PriorityAsCache()
-    policy = CacheAwarePolicy(facts, window=4)
+    policy = CacheAware(facts, window=4)
     for number in range(100):
         policy.add(cached(number), 0)
     for _ in range(5):
@@ -57,7 +57,7 @@ def test_the_cache_is_asked_again_only_when_time_or_the_window_changed() -> None
 
 
 def test_a_newcomer_within_the_window_is_looked_at_at_once() -> None:
-    policy = CacheAwarePolicy(PriorityAsCache())
+    policy = CacheAware(PriorityAsCache())
     policy.add(cached(1), 0)
     assert policy.head(0) is not None
     better = cached(2)
@@ -74,7 +74,7 @@ def test_a_newcomer_within_the_window_is_looked_at_at_once() -> None:
 def test_nobody_is_overtaken_more_often_than_allowed(
     lengths: list[int], window: int, max_overtaken: int, stock: int
 ) -> None:
-    policy = CacheAwarePolicy(PriorityAsCache(), window=window, max_overtaken=max_overtaken)
+    policy = CacheAware(PriorityAsCache(), window=window, max_overtaken=max_overtaken)
     tickets = [cached(length) for length in lengths]
     order: list[Ticket] = []
     for number, ticket in enumerate(tickets):

@@ -21,8 +21,8 @@ from octavo.scheduler.policies.conformance import (
     verdict,
 )
 from octavo.scheduler.policies.exercises import NonConforming
-from octavo.scheduler.policies.fair import FairPolicy, _Tenant
-from octavo.scheduler.policies.fcfs import FcfsPolicy
+from octavo.scheduler.policies.fair import Fair, _Tenant
+from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policies.registry import POLICIES
 from octavo.scheduler.policy import PolicyFacts
 from tests.scheduler.policies import broken
@@ -50,9 +50,7 @@ def test_an_own_policy_conforms(name: str, check: Check) -> None:
         (broken.ScanningPolicy, check_cost_of_head_does_not_grow, "with 100,000"),
     ],
 )
-def test_a_broken_policy_is_found_out(
-    policy: type[FcfsPolicy], check: Check, complaint: str
-) -> None:
+def test_a_broken_policy_is_found_out(policy: type[Fcfs], check: Check, complaint: str) -> None:
     assert complaint in verdict(check, policy)
 
 
@@ -63,7 +61,7 @@ def test_fair_shares_without_turns_would_starve_under_ever_new_names(
     rank = property(lambda tenant: (tenant.virtual_time, next(iter(tenant.tickets.values()))))
     monkeypatch.setattr(_Tenant, "rank", rank)
     with pytest.raises(NonConforming, match="a tenant among ever new ones starves"):
-        check_nobody_starves(FairPolicy)
+        check_nobody_starves(Fair)
 
 
 def test_a_tracer_that_was_set_is_set_again() -> None:
@@ -73,7 +71,7 @@ def test_a_tracer_that_was_set_is_set_again() -> None:
     before = sys.gettrace()
     sys.settrace(tracer)
     try:
-        check_cost_of_head_does_not_grow(FcfsPolicy)
+        check_cost_of_head_does_not_grow(Fcfs)
         after = sys.gettrace()
     finally:
         sys.settrace(before)
@@ -102,7 +100,7 @@ def test_the_command_explains_itself(
 
 
 def test_a_policy_that_raises_is_a_verdict_not_a_crash() -> None:
-    def make(_facts: PolicyFacts) -> FcfsPolicy:
+    def make(_facts: PolicyFacts) -> Fcfs:
         raise RuntimeError("no room")
 
     assert verdict(check_nobody_starves, make) == "RuntimeError: no room"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.scheduler.policies.deadline import DeadlinePolicy
+from octavo.scheduler.policies.deadline import Deadline
 from octavo.scheduler.policies.exercises import SECONDS_PER_TOKEN, Facts, make_ticket
 from octavo.scheduler.policy import Ticket
 from tests.scheduler.policies.drive import admit, service_order
@@ -13,8 +13,8 @@ from tests.scheduler.policies.drive import admit, service_order
 HORIZON = 60.0
 
 
-def policy() -> DeadlinePolicy:
-    return DeadlinePolicy(Facts(), horizon_seconds=HORIZON)
+def policy() -> Deadline:
+    return Deadline(Facts(), horizon_seconds=HORIZON)
 
 
 def test_the_earlier_deadline_goes_first() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.scheduler.policies.exercises import Facts, make_ticket
-from octavo.scheduler.policies.fair import FairPolicy
+from octavo.scheduler.policies.fair import Fair
 from octavo.scheduler.policy import Ticket
 from tests.scheduler.policies.drive import admit, service_order
 
@@ -22,7 +22,7 @@ class Weights(Facts):
         return self.weights.get(tenant, 1.0)
 
 
-def serve(policy: FairPolicy, num_answer_tokens: int = 0) -> Ticket:
+def serve(policy: Fair, num_answer_tokens: int = 0) -> Ticket:
     """Admit the head, and compute its prompt and answer at once."""
     ticket = admit(policy)
     policy.charge(ticket, ticket.num_prompt_tokens)
@@ -31,18 +31,18 @@ def serve(policy: FairPolicy, num_answer_tokens: int = 0) -> Ticket:
     return ticket
 
 
-def fill(policy: FairPolicy, tenant: str, number: int, num_prompt_tokens: int = 100) -> None:
+def fill(policy: Fair, tenant: str, number: int, num_prompt_tokens: int = 100) -> None:
     for _ in range(number):
         policy.add(make_ticket(tenant=tenant, num_prompt_tokens=num_prompt_tokens), 0)
 
 
 def test_inside_a_tenant_it_is_first_come_first_served() -> None:
     tickets = [make_ticket(tenant="x", num_prompt_tokens=number) for number in (300, 100, 200)]
-    assert service_order(FairPolicy(Weights({})), tickets) == tickets
+    assert service_order(Fair(Weights({})), tickets) == tickets
 
 
 def test_a_flood_does_not_delay_the_other_tenant_by_more_than_one_request() -> None:
-    policy = FairPolicy(Weights({}))
+    policy = Fair(Weights({}))
     fill(policy, "flood", 500)
     for _ in range(20):
         for _ in range(10):
@@ -53,7 +53,7 @@ def test_a_flood_does_not_delay_the_other_tenant_by_more_than_one_request() -> N
 
 def test_a_burst_into_free_slots_is_not_admitted_from_one_tenant_alone() -> None:
     """Before anything is computed, so by what admission charges in advance."""
-    policy = FairPolicy(Weights({}))
+    policy = Fair(Weights({}))
     fill(policy, "first", 50)
     fill(policy, "second", 50)
     admitted = [admit(policy).tenant for _ in range(20)]
@@ -62,7 +62,7 @@ def test_a_burst_into_free_slots_is_not_admitted_from_one_tenant_alone() -> None
 
 def test_what_was_charged_in_advance_and_never_computed_is_given_back() -> None:
     """`quitter` gives up at the head of the line ten times, and is not poorer for it."""
-    policy = FairPolicy(Weights({}))
+    policy = Fair(Weights({}))
     fill(policy, "other", 200)
     fill(policy, "quitter", 200)
     gone = [ticket for ticket in (admit(policy) for _ in range(20)) if ticket.tenant == "quitter"]
@@ -76,7 +76,7 @@ def test_what_was_charged_in_advance_and_never_computed_is_given_back() -> None:
 
 
 def test_a_tenant_that_was_away_has_no_claim_to_what_it_did_not_use() -> None:
-    policy = FairPolicy(Weights({}))
+    policy = Fair(Weights({}))
     fill(policy, "away", 1)
     serve(policy)
     fill(policy, "steady", 300)
@@ -88,7 +88,7 @@ def test_a_tenant_that_was_away_has_no_claim_to_what_it_did_not_use() -> None:
 
 
 def test_who_used_an_idle_machine_is_not_punished_for_it() -> None:
-    policy = FairPolicy(Weights({}))
+    policy = Fair(Weights({}))
     for _ in range(100):
         fill(policy, "alone", 1)
         serve(policy, 500)
@@ -99,7 +99,7 @@ def test_who_used_an_idle_machine_is_not_punished_for_it() -> None:
 
 
 def test_a_tenant_is_forgotten_when_that_makes_no_difference() -> None:
-    policy = FairPolicy(Weights({}))
+    policy = Fair(Weights({}))
     fill(policy, "steady", 20_000)
     for number in range(10_000):
         fill(policy, f"visitor-{number}", 1)
@@ -119,7 +119,7 @@ def test_tenants_that_always_wait_get_tokens_in_proportion_to_their_weights(
     weights: list[float], lengths: list[int], answers: int
 ) -> None:
     """Over any time, up to one largest request each and the turns of one round."""
-    policy = FairPolicy(Weights({str(number): weight for number, weight in enumerate(weights)}))
+    policy = Fair(Weights({str(number): weight for number, weight in enumerate(weights)}))
     num_turns = 200
     for number in range(len(weights)):
         for turn in range(num_turns):

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from octavo.scheduler.policies.conformance import CHECKS, Check
 from octavo.scheduler.policies.exercises import Facts, make_ticket
-from octavo.scheduler.policies.fcfs import FcfsPolicy
+from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policies.guarded import GuardedPolicy
-from octavo.scheduler.policies.priority import PriorityPolicy
+from octavo.scheduler.policies.priority import Priority
 from octavo.scheduler.policy import SchedulingPolicy, Ticket
 from tests.scheduler.policies import broken
 
 
-class FailingPolicy(PriorityPolicy):
+class FailingPolicy(Priority):
     """Fails at call number `fails_at`."""
 
     def __init__(self, fails_at: int) -> None:
@@ -46,11 +46,11 @@ class FailingPolicy(PriorityPolicy):
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_a_guarded_policy_conforms(check: Check) -> None:
-    check(lambda facts: GuardedPolicy(FcfsPolicy(facts)))
+    check(lambda facts: GuardedPolicy(Fcfs(facts)))
 
 
 def test_a_sound_policy_is_obeyed() -> None:
-    policy = GuardedPolicy(PriorityPolicy(Facts(), ageing_seconds=60))
+    policy = GuardedPolicy(Priority(Facts(), ageing_seconds=60))
     low, high = make_ticket(priority=1), make_ticket(priority=0)
     policy.add(low, 0)
     policy.add(high, 0)

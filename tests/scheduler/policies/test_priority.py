@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.scheduler.policies.exercises import Facts, make_ticket
-from octavo.scheduler.policies.priority import PriorityPolicy
+from octavo.scheduler.policies.priority import Priority
 from octavo.scheduler.policy import Ticket
 from tests.scheduler.policies.drive import service_order
 
 
-def policy(ageing_seconds: float = 60) -> PriorityPolicy:
-    return PriorityPolicy(Facts(), ageing_seconds=ageing_seconds)
+def policy(ageing_seconds: float = 60) -> Priority:
+    return Priority(Facts(), ageing_seconds=ageing_seconds)
 
 
 def test_the_smaller_priority_goes_first_and_equals_in_order() -> None:

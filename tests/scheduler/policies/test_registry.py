@@ -9,11 +9,11 @@ import pytest
 from octavo.config.engine import EngineConfig
 from octavo.errors import ConfigError
 from octavo.scheduler.policies import registry
-from octavo.scheduler.policies.deadline import DeadlinePolicy
+from octavo.scheduler.policies.deadline import Deadline
 from octavo.scheduler.policies.exercises import Facts, make_ticket
-from octavo.scheduler.policies.fcfs import FcfsPolicy
+from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policies.guarded import GuardedPolicy
-from octavo.scheduler.policies.priority import PriorityPolicy
+from octavo.scheduler.policies.priority import Priority
 from octavo.scheduler.policies.registry import find_factory, policy_factory
 from octavo.scheduler.policy import PolicyFacts, SchedulingPolicy
 
@@ -24,7 +24,7 @@ def made(name: str, **options: float) -> SchedulingPolicy:
     return policy_factory(EngineConfig(scheduling_policy=name, **options))(Facts())  # type: ignore[arg-type]
 
 
-def failing_factory(_facts: PolicyFacts) -> FcfsPolicy:
+def failing_factory(_facts: PolicyFacts) -> Fcfs:
     raise RuntimeError("no licence")
 
 
@@ -32,15 +32,15 @@ not_a_factory = 3
 
 
 def test_the_default_is_first_come_first_served() -> None:
-    assert isinstance(policy_factory(EngineConfig())(Facts()), FcfsPolicy)
+    assert isinstance(policy_factory(EngineConfig())(Facts()), Fcfs)
 
 
 def test_options_reach_the_policies_that_take_them() -> None:
     priority = made("priority", priority_ageing_seconds=10)
-    assert isinstance(priority, PriorityPolicy)
+    assert isinstance(priority, Priority)
     early, urgent = make_ticket(arrival_time=0, priority=1), make_ticket(arrival_time=11)
     deadline = made("deadline", deadline_horizon_seconds=10)
-    assert isinstance(deadline, DeadlinePolicy)
+    assert isinstance(deadline, Deadline)
     due = make_ticket(arrival_time=0, deadline=9)
     for policy, tickets in ((priority, [urgent, early]), (deadline, [early, due])):
         for ticket in tickets:
@@ -81,7 +81,7 @@ def test_an_entry_point_is_found_by_its_name() -> None:
 
 @pytest.mark.usefixtures("_entry_points")
 def test_an_entry_point_cannot_take_the_name_of_an_own_policy() -> None:
-    assert type(made("fcfs")) is FcfsPolicy
+    assert type(made("fcfs")) is Fcfs
 
 
 @pytest.mark.usefixtures("_entry_points")

@@ -22,7 +22,7 @@ WINDOW = 16
 MAX_OVERTAKEN = 32
 
 
-class CacheAwarePolicy:
+class CacheAware:
     """`head` asks the prefix cache about `window` tickets, once for each `now` and each removal;
     all else is O(window)."""
 

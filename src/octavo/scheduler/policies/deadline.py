@@ -21,7 +21,7 @@ from octavo.scheduler.policies.ticket_heap import TicketHeap
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
 
-class DeadlinePolicy:
+class Deadline:
     """`add` and `head` are O(log waiting), amortised: a ticket steps back at most once."""
 
     contract_version = CONTRACT_VERSION

@@ -56,7 +56,7 @@ class _Tenant:
         return self.virtual_time + self.turn, next(iter(self.tickets.values()))
 
 
-class FairPolicy:
+class Fair:
     """Every call is O(log tenants), amortised, whatever the number of tickets."""
 
     contract_version = CONTRACT_VERSION

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
 
-class FcfsPolicy:
+class Fcfs:
     """Every call is O(1). (A plain dict is not: its first key is behind all deleted ones.)"""
 
     contract_version = CONTRACT_VERSION

@@ -21,7 +21,7 @@ from octavo.scheduler.policies.ticket_heap import TicketHeap
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
 
-class PriorityPolicy:
+class Priority:
     """`add` and `head` are O(log waiting), amortised."""
 
     contract_version = CONTRACT_VERSION

@@ -15,13 +15,13 @@ from typing import Final, cast
 
 from octavo.config.engine import EngineConfig
 from octavo.errors import ConfigError
-from octavo.scheduler.policies.cache_aware import CacheAwarePolicy
-from octavo.scheduler.policies.deadline import DeadlinePolicy
-from octavo.scheduler.policies.fair import FairPolicy
-from octavo.scheduler.policies.fcfs import FcfsPolicy
+from octavo.scheduler.policies.cache_aware import CacheAware
+from octavo.scheduler.policies.deadline import Deadline
+from octavo.scheduler.policies.fair import Fair
+from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policies.guarded import GuardedPolicy
-from octavo.scheduler.policies.priority import PriorityPolicy
-from octavo.scheduler.policies.sjf import SjfPolicy
+from octavo.scheduler.policies.priority import Priority
+from octavo.scheduler.policies.sjf import Sjf
 from octavo.scheduler.policy import (
     CONTRACT_VERSION,
     PolicyFactory,
@@ -33,21 +33,21 @@ ENTRY_POINT_GROUP = "octavo.scheduling_policies"
 
 
 def _priority(config: EngineConfig) -> PolicyFactory:
-    return partial(PriorityPolicy, ageing_seconds=config.priority_ageing_seconds)
+    return partial(Priority, ageing_seconds=config.priority_ageing_seconds)
 
 
 def _deadline(config: EngineConfig) -> PolicyFactory:
-    return partial(DeadlinePolicy, horizon_seconds=config.deadline_horizon_seconds)
+    return partial(Deadline, horizon_seconds=config.deadline_horizon_seconds)
 
 
 POLICIES: Final = MappingProxyType[str, Callable[[EngineConfig], PolicyFactory]](
     {
-        "fcfs": lambda _: FcfsPolicy,
+        "fcfs": lambda _: Fcfs,
         "priority": _priority,
-        "sjf": lambda _: SjfPolicy,
-        "fair": lambda _: FairPolicy,
+        "sjf": lambda _: Sjf,
+        "fair": lambda _: Fair,
         "deadline": _deadline,
-        "cache_aware": lambda _: CacheAwarePolicy,
+        "cache_aware": lambda _: CacheAware,
     }
 )
 

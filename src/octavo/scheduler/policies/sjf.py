@@ -54,7 +54,7 @@ class AnswerLength:
             self._num_tokens += 1
 
 
-class SjfPolicy:
+class Sjf:
     """`add` and `head` are O(log waiting), amortised; `add` asks the prefix cache once."""
 
     contract_version = CONTRACT_VERSION

@@ -6,11 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from octavo.config.environment import option_texts
 from octavo.config.options import Option, options_of, read_text, read_value, unknown_option
-from octavo.errors import ConfigError
 
 FlagValue = str | bool | list[str]
 
@@ -52,23 +49,12 @@ def _read_yaml(file: Path, known: Mapping[str, Option]) -> dict[str, object]:
     """A mapping of long flag names (without dashes in front) to values."""
     by_key = {item.key: item for item in known.values()}
     values = {}
-    for key, value in _yaml_mapping(file).items():
+    # Only now: few runs have such a file, and its parser takes 18 ms to import.
+    from octavo.config.yaml_file import yaml_mapping
+
+    for key, value in yaml_mapping(file).items():
         if key not in by_key:
             raise unknown_option(str(key), by_key, origin=f"{file}: ")
         item = by_key[key]
         values[item.name] = read_value(item, value, origin=f"{file}: {key}")
     return values
-
-
-def _yaml_mapping(file: Path) -> dict[str, object]:
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(f"--config {file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(f"{file}: a mapping of flag names to values is allowed")
-    return content

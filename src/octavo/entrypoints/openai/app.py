@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from octavo.config.server import ServerConfig
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai import utility_routes
-from octavo.entrypoints.openai.auth import PUBLIC, Guard, GuardedRoute
+from octavo.entrypoints.openai.auth import Guard, GuardedRoute
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
@@ -57,19 +57,14 @@ def build_app(
     model: ModelInfo,
     options: ServerConfig,
     metrics: EngineMetrics,
-) -> FastAPI:
+) -> Starlette:
     """The application of one served model. `app.state.context` holds what its routes use."""
-    app = FastAPI(title="octavo", openapi_url=None, docs_url=None, redoc_url=None)
+    app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
     max_num_sequences = model.max_num_seqs + options.num_queued_limit(model.max_num_seqs)
     app.state.context = ServerContext(
         client, inputs, model, options, metrics, OpenRequests(max_num_sequences)
     )
     app.state.guard = Guard(options)
-    app.router.route_class = GuardedRoute
-    for method, path, handler in ROUTES:
-        app.add_api_route(path, handler, methods=[method])
-    for method, path, handler in PUBLIC_ROUTES:
-        app.add_api_route(path, handler, methods=[method], tags=[PUBLIC])
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
@@ -81,6 +76,12 @@ def build_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     return app
+
+
+def _routes(
+    table: Iterable[tuple[str, str, Handler]], *, is_public: bool = False
+) -> list[GuardedRoute]:
+    return [GuardedRoute(method, path, handler, is_public) for method, path, handler in table]
 
 
 async def _request_error(request: Request, error: Exception) -> Response:  # noqa: ARG001

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
 from octavo.config.server import ServerConfig
+from octavo.config.tenants import load_tenants
 from octavo.core.schedule import ScheduledStep
 from octavo.engine.engine import Engine
 from octavo.engine.in_process import InProcessEngine
@@ -216,11 +217,11 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         max_model_len=CONTEXT,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
-    client.observe(metrics)
     model = ModelInfo(
         names=(MODEL, "alias"), max_model_len=CONTEXT, max_num_seqs=MAX_NUM_SEQS, created=1
     )
-    app = build_app(client, inputs, model, setup.options, metrics)
+    tenants = load_tenants(setup.options)
+    app = build_app(client, inputs, model, setup.options, metrics, tenants)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     await client.start()
     try:

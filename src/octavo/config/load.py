@@ -52,7 +52,7 @@ def _read_yaml(file: Path, known: Mapping[str, Option]) -> dict[str, object]:
     # Only now: few runs have such a file, and its parser takes 18 ms to import.
     from octavo.config.yaml_file import yaml_mapping
 
-    for key, value in yaml_mapping(file).items():
+    for key, value in yaml_mapping(file, "--config").items():
         if key not in by_key:
             raise unknown_option(str(key), by_key, origin=f"{file}: ")
         item = by_key[key]

@@ -12,9 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo.config.server import ServerConfig
+from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai import utility_routes
+from octavo.entrypoints.openai.admission import FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
@@ -29,6 +31,7 @@ from octavo.entrypoints.openai.errors import (
 from octavo.entrypoints.openai.open_requests import OpenRequests
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.scheduler.admission.admission import Admission, AdmissionBounds
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +60,20 @@ def build_app(
     model: ModelInfo,
     options: ServerConfig,
     metrics: EngineMetrics,
+    tenants: Tenants,
 ) -> Starlette:
-    """The application of one served model. `app.state.context` holds what its routes use."""
+    """The application of one served model. `app.state.context` holds what its routes use.
+
+    From now on `metrics` and admission hear of what `client` does.
+    """
     app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
-    max_num_sequences = model.max_num_seqs + options.num_queued_limit(model.max_num_seqs)
+    admission = Admission(tenants, _bounds(model, options))
+    client.observe(FrontObserver(metrics, admission))
+    open_requests = OpenRequests(admission, metrics.refused)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, OpenRequests(max_num_sequences)
+        client, inputs, model, options, metrics, tenants, open_requests
     )
-    app.state.guard = Guard(options)
+    app.state.guard = Guard(options, tenants)
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
@@ -82,6 +91,15 @@ def _routes(
     table: Iterable[tuple[str, str, Handler]], *, is_public: bool = False
 ) -> list[GuardedRoute]:
     return [GuardedRoute(method, path, handler, is_public) for method, path, handler in table]
+
+
+def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:
+    return AdmissionBounds(
+        num_slots=model.max_num_seqs,
+        max_sequences=model.max_num_seqs + options.num_queued_limit(model.max_num_seqs),
+        max_queued_tokens=options.max_num_queued_tokens,
+        max_queue_seconds=options.max_queue_seconds,
+    )
 
 
 async def _request_error(request: Request, error: Exception) -> Response:  # noqa: ARG001

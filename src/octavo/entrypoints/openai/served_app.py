@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
+from octavo.config.tenants import load_tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
@@ -24,6 +25,7 @@ class ServedApp:
     """Loads the front (tokenizer, template) and builds the application; `run` serves it."""
 
     def __init__(self, client: EngineClient, config: EngineConfig, options: ServerConfig) -> None:
+        tenants = load_tenants(options)
         front = load_front(config)
         resolved = front.resolved.config
         max_model_len = front.inputs.max_model_len
@@ -34,15 +36,15 @@ class ServedApp:
             max_model_len,
             _page_facts(front),
             shares_process=not options.engine_process,
+            tenants=tenants.named,
         )
-        client.observe(self.metrics)
         model = ModelInfo(
             names=options.served_model_name,
             max_model_len=max_model_len,
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
         )
-        self.app = build_app(client, front.inputs, model, options, self.metrics)
+        self.app = build_app(client, front.inputs, model, options, self.metrics, tenants)
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""

@@ -17,6 +17,7 @@ from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResul
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
 from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from tests.fake_memory import FakeMemory
 
 EMPTY_SLOT = -1
 BYTE_VOCAB = 256
@@ -57,7 +58,7 @@ class FakeRunner:
         self.vocab_size = vocab_size
         self.steps: list[ScheduledStep] = []
         self._choose = choose or self.hash_token
-        self._slots = [EMPTY_SLOT] * (num_pages * page_tokens)
+        self._memory = FakeMemory(num_pages, page_tokens, EMPTY_SLOT)
         self._fail_on = frozenset(fail_on)
         self._on_run = on_run
 
@@ -67,6 +68,7 @@ class FakeRunner:
             self._on_run(step)
         if len(self.steps) - 1 in self._fail_on:
             raise RuntimeError("secret detail of the runner")
+        self._memory.do(step.moves)
         self._write(step)
         return StepResult([self._result(scheduled) for scheduled in step.sequences])
 
@@ -79,15 +81,15 @@ class FakeRunner:
         written: set[int] = set()
         for scheduled in step.sequences:
             for position in range(scheduled.start, scheduled.start + scheduled.num_tokens):
-                slot = self._slot(scheduled.sequence, position)
+                slot = self._memory.slot(scheduled.sequence.page_table, position)
                 assert slot not in written, "two tokens of one step share a slot"
                 written.add(slot)
-                self._slots[slot] = scheduled.sequence.token_ids[position]
+                self._memory.slots[slot] = scheduled.sequence.token_ids[position]
 
     def _result(self, scheduled: ScheduledSequence) -> SequenceResult:
         sequence = scheduled.sequence
         end = scheduled.start + scheduled.num_tokens
-        context = [self._slots[self._slot(sequence, position)] for position in range(end)]
+        context = self._memory.read(sequence.page_table, end)
         result = SequenceResult()
         if scheduled.samples:
             seed = 0 if sequence.params.is_greedy else sequence.seed
@@ -101,10 +103,6 @@ class FakeRunner:
                 if position + 1 < sequence.num_prompt_tokens
             ]
         return result
-
-    def _slot(self, sequence: Sequence, position: int) -> int:
-        page = sequence.page_table[position // self.page_tokens]
-        return page * self.page_tokens + position % self.page_tokens
 
 
 def fake_logprobs(context: list[int], token_id: int) -> TokenLogprobs:
@@ -213,6 +211,7 @@ def make_scheduler(
     max_logit_rows: int | None = None,
     enable_prefix_caching: bool = True,
     eos_token_ids: frozenset[int] = frozenset(),
+    num_swap_slots: int = 0,
 ) -> Scheduler:
     config = SchedulerConfig(
         max_num_seqs=max_num_seqs,
@@ -221,7 +220,8 @@ def make_scheduler(
         max_logit_rows=max_num_batched_tokens if max_logit_rows is None else max_logit_rows,
         eos_token_ids=eos_token_ids,
     )
-    return Scheduler(config, KvManager(num_pages, page_tokens, enable_prefix_caching))
+    kv = KvManager(num_pages, page_tokens, enable_prefix_caching, num_swap_slots=num_swap_slots)
+    return Scheduler(config, kv)
 
 
 def joined_text(outputs: Iterable[SequenceOutput]) -> str:

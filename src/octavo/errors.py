@@ -5,6 +5,23 @@ Messages name the thing, what was given and what is allowed. `assert` is for our
 
 from __future__ import annotations
 
+import typing
+from typing import Literal
+
+RefusalCode = Literal[
+    "rate_limit_requests",
+    "rate_limit_tokens",
+    "tenant_queue_full",
+    "tenant_queue_tokens_full",
+    "queue_full",
+    "queue_tokens_full",
+    "queue_wait_too_long",
+    "deadline_unreachable",
+]
+"""Which bound refused a request at admission: its tenant's rates and queue, or the server's."""
+
+REFUSAL_CODES: tuple[RefusalCode, ...] = typing.get_args(RefusalCode)
+
 
 class OctavoError(Exception):
     """Root of all errors raised on purpose."""
@@ -72,6 +89,23 @@ class CapacityError(RequestError):
     ) -> None:
         super().__init__(message, code=code)
         self.retry_after_seconds = retry_after_seconds
+
+
+class DeadlineUnreachable(CapacityError):
+    """Refused because its answer would come too late, as things are; another server may be free."""
+
+    status = 503
+    type = "service_unavailable_error"
+
+
+class DeadlineExceeded(RequestError):
+    """The request's deadline passed before its answer was complete."""
+
+    status = 504
+    type = "timeout_error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="deadline_exceeded")
 
 
 class ServerDraining(CapacityError):

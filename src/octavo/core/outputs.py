@@ -11,6 +11,9 @@ import msgspec
 
 FinishReason = Literal["stop", "length", "abort", "error"]
 
+DEADLINE_EXCEEDED = "the deadline of this request passed before its answer was complete"
+"""The error of a sequence that its request's deadline ended; doors tell it from failures by it."""
+
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
     """Log probabilities at one position. `rank` is 1 for the most probable token.
@@ -64,6 +67,16 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     sequence holds. `num_undefined_rows` counts tokens drawn from logits that were all NaN or -inf.
     `cpu_seconds` is the processor time of the engine's process, `python_cpu_seconds` the part of it
     that the engine's thread spent outside native code.
+
+    `num_waiting_tokens`: prompt tokens still to compute, of all live sequences. The model of the
+    step time: `prompt_seconds_per_token` is what one more prompt token costs,
+    `step_seconds_per_sequence` what one more decoding sequence costs a step; 0 while unknown.
+
+    `num_swapped` of the waiting sequences have their pages in the swap space. Pages were copied
+    when a shared one was written, or moved out and in by swapping. `num_wasted_tokens` were
+    computed again after a preemption. `num_wasted_slots` of the held pages hold no token now.
+    `num_expired` sequences were ended by their deadline. Waiting sequences are counted by what they
+    wait for ("slots", "pages", "prefix", "policy") and by tenant, the largest ones only.
     """
 
     num_running: int = 0
@@ -82,6 +95,18 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     step_seconds: float = 0.0
     cpu_seconds: float = 0.0
     python_cpu_seconds: float = 0.0
+    num_waiting_tokens: int = 0
+    prompt_seconds_per_token: float = 0.0
+    step_seconds_per_sequence: float = 0.0
+    num_swapped: int = 0
+    num_copied_pages: int = 0
+    num_swapped_out_pages: int = 0
+    num_swapped_in_pages: int = 0
+    num_wasted_tokens: int = 0
+    num_wasted_slots: int = 0
+    num_expired: int = 0
+    num_waiting_by_reason: dict[str, int] = {}
+    num_waiting_by_tenant: dict[str, int] = {}
 
 
 class EngineOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,18 +11,18 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import generate_latest
 
 from octavo.core.outputs import EngineOutputs, EngineStats, RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
+from octavo.errors import RefusalCode
 from octavo.metrics import buckets
+from octavo.metrics.factory import MetricFactory
+from octavo.metrics.scheduling_metrics import SCHEDULING_COUNTERS, SchedulingMetrics
 
 MAX_UNCOUNTED_STEPS = 64
 """What steps said is counted so many at a time, or when asked. A step of the model leaves no cache
 with the code and data of counting: 48 us per step one by one, 12 us so (SmolLM2, one client)."""
-
-ENGINE_INDEX = "0"
-_LABELS = ("model_name", "engine")
 
 
 @dataclass(slots=True)
@@ -34,42 +34,11 @@ class _OpenRequest:
     latest_token_times: dict[int, float]
 
 
-class MetricFactory:
-    """Makes metrics in one registry, with the labels that all of them carry already bound."""
-
-    def __init__(self, model_name: str) -> None:
-        self.registry = CollectorRegistry()
-        self._values = (model_name, ENGINE_INDEX)
-
-    def counter(self, name: str, text: str) -> Counter:
-        return Counter(name, text, _LABELS, registry=self.registry).labels(*self._values)
-
-    def gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, _LABELS, registry=self.registry).labels(*self._values)
-
-    def histogram(self, name: str, text: str, bounds: Iterable[float]) -> Histogram:
-        metric = Histogram(name, text, _LABELS, registry=self.registry, buckets=tuple(bounds))
-        return metric.labels(*self._values)
-
-    def counters(
-        self, name: str, text: str, label: str, values: Iterable[str]
-    ) -> dict[str, Counter]:
-        """One counter for each value of one more label, all of them present from the start."""
-        metric = Counter(name, text, (*_LABELS, label), registry=self.registry)
-        return {value: metric.labels(*self._values, value) for value in values}
-
-    def gauges(self, name: str, text: str, labels: Iterable[str]) -> Gauge:
-        """A gauge family with more labels; `labelled` gives the gauge of their values."""
-        return Gauge(name, text, (*_LABELS, *labels), registry=self.registry)
-
-    def labelled(self, family: Gauge, *values: str) -> Gauge:
-        return family.labels(*self._values, *values)
-
-
 class EngineMetrics:
     """An `EngineObserver` (see `engine.client`). `page_facts` are shown as `cache_config_info`.
 
     `shares_process`: the engine computes in this process, whose processor time is then its own.
+    `policy` is the scheduling policy's name; `tenants` have a label each, whoever else comes.
     """
 
     def __init__(
@@ -79,6 +48,8 @@ class EngineMetrics:
         page_facts: dict[str, str],
         *,
         shares_process: bool = False,
+        policy: str = "fcfs",
+        tenants: Iterable[str] = (),
     ) -> None:
         make = MetricFactory(model_name)
         self._shares_process = shares_process
@@ -93,6 +64,7 @@ class EngineMetrics:
         self._state = _StateMetrics(make, page_facts)
         self._latency = _LatencyMetrics(make)
         self._sizes = _SizeMetrics(make, max_model_len)
+        self._scheduling = SchedulingMetrics(make, policy, tenants)
         self._finished = make.counters(
             "vllm:request_success",
             "Finished requests by reason.",
@@ -117,6 +89,10 @@ class EngineMetrics:
             self._make.labelled(self._start_seconds, phase).set(duration)
         self._state.started(num_pages)
 
+    def refused(self, code: RefusalCode) -> None:
+        """A request was refused at admission."""
+        self._scheduling.refused(code)
+
     def submitted(self, request: EngineRequest) -> None:
         num_sequences = request.sampling_params.n
         self._open[request.request_id] = _OpenRequest(request, num_sequences, {})
@@ -129,16 +105,21 @@ class EngineMetrics:
 
     def _count(self) -> None:
         uncounted, self._uncounted = self._uncounted, []
+        before = self._stats
         for now, outputs in uncounted:
+            for request_id, _, times in outputs.finished:
+                self._ended(request_id, times)
             for output in outputs.outputs:
                 self._heard(output, now)
-            for _, _, times in outputs.finished:
-                self._latency.finished(times)
-                self._sizes.finished(times)
             self._state.step(outputs.stats, self._stats)
             self._stats = outputs.stats
         if uncounted:
-            self._state.show(self._stats)
+            self._state.grow(self._stats, before)
+            self._show()
+
+    def _show(self) -> None:
+        self._state.show(self._stats)
+        self._scheduling.show(self._stats)
 
     def lost(self, request_ids: Iterable[str]) -> None:
         self._count()
@@ -146,7 +127,13 @@ class EngineMetrics:
             if entry := self._open.pop(request_id, None):
                 self._finished["error"].inc(entry.num_open)
         self._stats = EngineStats()
-        self._state.show(self._stats)
+        self._show()
+
+    def _ended(self, request_id: str, times: RequestTimes) -> None:
+        self._latency.finished(times)
+        self._sizes.finished(times)
+        if entry := self._open.get(request_id):
+            self._scheduling.finished(entry.request.tenant, times)
 
     def _heard(self, output: SequenceOutput, now: float) -> None:
         entry = self._open.get(output.request_id)
@@ -203,12 +190,14 @@ class _StateMetrics:
         self._cached.set(now.num_cached_pages)
 
     def step(self, now: EngineStats, before: EngineStats) -> None:
+        if now.num_steps > before.num_steps:
+            self._step_tokens.observe(now.num_step_tokens - before.num_step_tokens)
+
+    def grow(self, now: EngineStats, before: EngineStats) -> None:
         for field, counter in self._counters.items():
             difference = getattr(now, field) - getattr(before, field)
             if difference:
                 counter.inc(difference)
-        if now.num_steps > before.num_steps:
-            self._step_tokens.observe(now.num_step_tokens - before.num_step_tokens)
 
 
 _SNAPSHOT_COUNTERS = (
@@ -230,6 +219,7 @@ _SNAPSHOT_COUNTERS = (
     ("prefix_cache_hits", "vllm:prefix_cache_hits", "Prompt tokens found in the prefix cache."),
     ("num_prompt_tokens", "vllm:prompt_tokens", "Prompt tokens processed."),
     ("num_generation_tokens", "vllm:generation_tokens", "Tokens generated."),
+    *SCHEDULING_COUNTERS,
 )
 
 

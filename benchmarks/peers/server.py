@@ -55,6 +55,15 @@ class HttpContender:
             self.close()
             raise
 
+    @property
+    def server(self) -> Server:
+        """For loads of another kind than `serve`'s, from a contender that is never stopped."""
+        return self._server
+
+    @property
+    def pid(self) -> int:
+        return self._process.process.pid
+
     def serve(self, requests: Sequence[LoadRequest], clients: int) -> float:
         with self._process.turn():
             asyncio.run(self._awake())

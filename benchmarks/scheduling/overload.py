@@ -1,11 +1,12 @@
 """Overload: what octavo's server does when ten times more comes than it can answer.
 
     PYTHONPATH=src:. python -m benchmarks.scheduling.overload [MODEL] [--seconds 60] [--times 10]
-        [--slots 16] [--input-len 200] [--output-len 128] [--json FILE] [-- FLAG ...]
+        [--slots 16] [--input-len 200] [--output-len 128] [--octavo FLAG=VALUE ...] [--json FILE]
 
 Four phases on one server: closed loop with as many clients as slots (the capacity), open loop with
 Poisson arrivals at 0.9 of it, at ten times of it, and single requests until one is answered as fast
-as at 0.9. FLAGs go to `octavo serve`. The load generator shares the machine with the server.
+as at 0.9. `--octavo` gives flags of `octavo serve`, without dashes. The load generator shares the
+machine with the server.
 """
 
 from __future__ import annotations
@@ -194,10 +195,10 @@ def main() -> None:
     parser.add_argument("--output-len", type=int, default=128, metavar="TOKENS")
     parser.add_argument("--threads", type=int, default=this_machine().num_cores)
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("flags", nargs="*", metavar="FLAG", help="after --, of octavo serve")
+    parser.add_argument("--octavo", nargs="*", default=[], metavar="FLAG=VALUE")
     arguments = parser.parse_args()
     path = find_model(arguments.model)
-    flags = ["--max-num-seqs", str(arguments.slots), *arguments.flags]
+    flags = [f"--max-num-seqs={arguments.slots}", *(f"--{flag}" for flag in arguments.octavo)]
     contender = HttpContender(
         "octavo",
         lambda port: octavo_server(path, arguments.threads, port, flags),

@@ -166,6 +166,7 @@ class Setup:
     tokenizer: ByteTokenizer = field(default_factory=ChatByteTokenizer)
     headers: Mapping[str, str] = field(default_factory=dict)
     template: str = TEMPLATE
+    takes_priority: bool = False
 
     def build(self) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
@@ -218,7 +219,11 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
     model = ModelInfo(
-        names=(MODEL, "alias"), max_model_len=CONTEXT, max_num_seqs=MAX_NUM_SEQS, created=1
+        names=(MODEL, "alias"),
+        max_model_len=CONTEXT,
+        max_num_seqs=MAX_NUM_SEQS,
+        created=1,
+        takes_priority=setup.takes_priority,
     )
     tenants = load_tenants(setup.options)
     app = build_app(client, inputs, model, setup.options, metrics, tenants)

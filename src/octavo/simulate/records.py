@@ -138,6 +138,10 @@ class Records:
     last_arrival_seconds: float = 0.0
     most_open: int = 0
 
+    def count_refused(self, tenant: str, answer: str) -> None:
+        counts = self.num_too_long if answer == "too_long" else self.num_refused
+        counts[tenant] += 1
+
     def all_finished(self) -> Finished:
         everyone = Finished()
         for one in self.finished.values():

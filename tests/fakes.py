@@ -7,17 +7,29 @@ through the page tables, so a wrong, stale or foreign page changes the answer at
 from __future__ import annotations
 
 import codecs
+import math
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
+from typing import TypedDict, Unpack
 
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult, StepResult
+from octavo.core.schedule import (
+    MoveKind,
+    PageMove,
+    ScheduledSequence,
+    ScheduledStep,
+    SequenceResult,
+    StepResult,
+)
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.scheduler import Scheduler
 
+NOW = 1000.0
+"""The time at which nothing happens: seconds, as `EngineRequest.arrival_time`."""
 EMPTY_SLOT = -1
 BYTE_VOCAB = 256
 BOS, EOS = 256, 257
@@ -27,7 +39,7 @@ SPECIAL_TEXTS = {BOS: "<s>", EOS: "</s>"}
 class FakeClock:
     """Stands still until told to `advance`."""
 
-    def __init__(self, now: float = 1000.0) -> None:
+    def __init__(self, now: float = NOW) -> None:
         self.now = now
 
     def __call__(self) -> float:
@@ -58,6 +70,7 @@ class FakeRunner:
         self.steps: list[ScheduledStep] = []
         self._choose = choose or self.hash_token
         self._slots = [EMPTY_SLOT] * (num_pages * page_tokens)
+        self._swapped: dict[int, list[int]] = {}
         self._fail_on = frozenset(fail_on)
         self._on_run = on_run
 
@@ -67,12 +80,27 @@ class FakeRunner:
             self._on_run(step)
         if len(self.steps) - 1 in self._fail_on:
             raise RuntimeError("secret detail of the runner")
+        for move in step.moves:
+            self._move(move)
         self._write(step)
         return StepResult([self._result(scheduled) for scheduled in step.sequences])
 
     def hash_token(self, context: list[int], seed: int) -> int:
         digest = blake2b(repr((context, seed)).encode(), digest_size=4).digest()
         return int.from_bytes(digest, "little") % self.vocab_size
+
+    def _move(self, move: PageMove) -> None:
+        if move.kind is MoveKind.SWAP_IN:
+            content = self._swapped.pop(move.source)
+        else:
+            content = self._slots[self._page(move.source)]
+        if move.kind is MoveKind.SWAP_OUT:
+            self._swapped[move.target] = content
+        else:
+            self._slots[self._page(move.target)] = content
+
+    def _page(self, page: int) -> slice:
+        return slice(page * self.page_tokens, (page + 1) * self.page_tokens)
 
     def _write(self, step: ScheduledStep) -> None:
         """Put the step's tokens into their slots. Two writers of one slot are a broken schedule."""
@@ -174,19 +202,28 @@ class ByteTokenizer:
         return ByteDetokenizer(skip_special_tokens=skip_special_tokens)
 
 
+class RequestFields(TypedDict, total=False):
+    priority: int
+    tenant: str
+    tenant_weight: float
+    deadline: float | None
+
+
 def make_request(
     prompt: str | list[int],
     params: SamplingParams | None = None,
     *,
     request_id: str = "r",
     cache_salt: str = "",
+    **fields: Unpack[RequestFields],
 ) -> EngineRequest:
     return EngineRequest(
         request_id=request_id,
         prompt_token_ids=list(prompt.encode()) if isinstance(prompt, str) else prompt,
         sampling_params=params or SamplingParams(temperature=0.0, max_tokens=8),
-        arrival_time=1000.0,
+        arrival_time=NOW,
         cache_salt=cache_salt,
+        **fields,
     )
 
 
@@ -197,10 +234,16 @@ def make_sequence(
     request_id: str = "r",
     index: int = 0,
     cache_salt: str = "",
+    **fields: Unpack[RequestFields],
 ) -> Sequence:
-    request = make_request(prompt, params, request_id=request_id, cache_salt=cache_salt)
+    request = make_request(prompt, params, request_id=request_id, cache_salt=cache_salt, **fields)
     ids = request.prompt_token_ids
     return Sequence(request, index, list(ids), len(ids), seed=index)
+
+
+class SchedulerOptions(TypedDict, total=False):
+    reserve_high_priority: float
+    max_step_seconds: float | None
 
 
 def make_scheduler(
@@ -213,6 +256,8 @@ def make_scheduler(
     max_logit_rows: int | None = None,
     enable_prefix_caching: bool = True,
     eos_token_ids: frozenset[int] = frozenset(),
+    num_swap_slots: int = 0,
+    **options: Unpack[SchedulerOptions],
 ) -> Scheduler:
     config = SchedulerConfig(
         max_num_seqs=max_num_seqs,
@@ -220,8 +265,11 @@ def make_scheduler(
         max_model_len=max_model_len,
         max_logit_rows=max_num_batched_tokens if max_logit_rows is None else max_logit_rows,
         eos_token_ids=eos_token_ids,
+        page_move_seconds=1e-9 if num_swap_slots else math.inf,
+        **options,
     )
-    return Scheduler(config, KvManager(num_pages, page_tokens, enable_prefix_caching))
+    kv = KvManager(num_pages, page_tokens, enable_prefix_caching, num_swap_slots=num_swap_slots)
+    return Scheduler(config, kv)
 
 
 def joined_text(outputs: Iterable[SequenceOutput]) -> str:

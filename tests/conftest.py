@@ -18,6 +18,8 @@ from octavo.hub.find import find_model
 # No test is about time: a busy machine must not fail one.
 settings.register_profile("octavo", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("octavo")
+# For a night: `pytest --hypothesis-profile=octavo-long tests/kv/test_kv_properties.py`.
+settings.register_profile("octavo-long", settings.get_profile("octavo"), max_examples=40_000)
 
 CATALOGUE_FIXTURES = {"smollm2_path": "smollm2", "gemma3_path": "gemma3-270m"}
 LARGE_FIXTURES = {

@@ -15,18 +15,12 @@ from typing import TypedDict, Unpack
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import (
-    MoveKind,
-    PageMove,
-    ScheduledSequence,
-    ScheduledStep,
-    SequenceResult,
-    StepResult,
-)
+from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.scheduler import Scheduler
+from tests.fake_memory import FakeMemory
 
 NOW = 1000.0
 """The time at which nothing happens: seconds, as `EngineRequest.arrival_time`."""
@@ -69,8 +63,7 @@ class FakeRunner:
         self.vocab_size = vocab_size
         self.steps: list[ScheduledStep] = []
         self._choose = choose or self.hash_token
-        self._slots = [EMPTY_SLOT] * (num_pages * page_tokens)
-        self._swapped: dict[int, list[int]] = {}
+        self._memory = FakeMemory(num_pages, page_tokens, EMPTY_SLOT)
         self._fail_on = frozenset(fail_on)
         self._on_run = on_run
 
@@ -80,8 +73,7 @@ class FakeRunner:
             self._on_run(step)
         if len(self.steps) - 1 in self._fail_on:
             raise RuntimeError("secret detail of the runner")
-        for move in step.moves:
-            self._move(move)
+        self._memory.do(step.moves)
         self._write(step)
         return StepResult([self._result(scheduled) for scheduled in step.sequences])
 
@@ -89,33 +81,20 @@ class FakeRunner:
         digest = blake2b(repr((context, seed)).encode(), digest_size=4).digest()
         return int.from_bytes(digest, "little") % self.vocab_size
 
-    def _move(self, move: PageMove) -> None:
-        if move.kind is MoveKind.SWAP_IN:
-            content = self._swapped.pop(move.source)
-        else:
-            content = self._slots[self._page(move.source)]
-        if move.kind is MoveKind.SWAP_OUT:
-            self._swapped[move.target] = content
-        else:
-            self._slots[self._page(move.target)] = content
-
-    def _page(self, page: int) -> slice:
-        return slice(page * self.page_tokens, (page + 1) * self.page_tokens)
-
     def _write(self, step: ScheduledStep) -> None:
         """Put the step's tokens into their slots. Two writers of one slot are a broken schedule."""
         written: set[int] = set()
         for scheduled in step.sequences:
             for position in range(scheduled.start, scheduled.start + scheduled.num_tokens):
-                slot = self._slot(scheduled.sequence, position)
+                slot = self._memory.slot(scheduled.sequence.page_table, position)
                 assert slot not in written, "two tokens of one step share a slot"
                 written.add(slot)
-                self._slots[slot] = scheduled.sequence.token_ids[position]
+                self._memory.slots[slot] = scheduled.sequence.token_ids[position]
 
     def _result(self, scheduled: ScheduledSequence) -> SequenceResult:
         sequence = scheduled.sequence
         end = scheduled.start + scheduled.num_tokens
-        context = [self._slots[self._slot(sequence, position)] for position in range(end)]
+        context = self._memory.read(sequence.page_table, end)
         result = SequenceResult()
         if scheduled.samples:
             seed = 0 if sequence.params.is_greedy else sequence.seed
@@ -129,10 +108,6 @@ class FakeRunner:
                 if position + 1 < sequence.num_prompt_tokens
             ]
         return result
-
-    def _slot(self, sequence: Sequence, position: int) -> int:
-        page = sequence.page_table[position // self.page_tokens]
-        return page * self.page_tokens + position % self.page_tokens
 
 
 def fake_logprobs(context: list[int], token_id: int) -> TokenLogprobs:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
@@ -182,83 +179,3 @@ def test_hits_and_queries_are_counted_in_tokens_and_only_when_admitted() -> None
     assert admit(kv, make_sequence([1, 2, 3, 4, 6, 7]))
     stats = kv.stats()
     assert (stats.prefix_queries, stats.prefix_hits) == (5 + 6, 4)
-
-
-class KvManagerMachine(RuleBasedStateMachine):
-    """Sequences over two letters, so that prefixes are often equal, in a pool that is often full.
-
-    `memory` plays the pages: a shared page must already hold what the sharer would have written.
-    """
-
-    sequences = Bundle("sequences")
-
-    @initialize(num_pages=st.integers(1, 10), caching=st.booleans())
-    def make(self, num_pages: int, caching: bool) -> None:
-        self.kv = KvManager(num_pages, 2, enable_prefix_caching=caching)
-        self.memory: dict[int, list[int]] = {}
-        self.admitted: list[Sequence] = []
-
-    @rule(target=sequences, prompt=st.lists(st.integers(0, 1), min_size=1, max_size=9))
-    def arrive(self, prompt: list[int]) -> Sequence:
-        return make_sequence(prompt)
-
-    @rule(sequence=sequences, reserved=st.integers(0, 2))
-    def allocate(self, sequence: Sequence, reserved: int) -> None:
-        if sequence.page_table:
-            return
-        num_free = self.kv.num_free_pages
-        if admit(self.kv, sequence, reserved):
-            assert len(sequence.page_table) == -(-sequence.num_tokens // 2)
-            assert sequence.num_computed_tokens < sequence.num_tokens
-            assert self.kv.num_free_pages >= reserved
-            self.admitted.append(sequence)
-            self.check_content(sequence)
-        else:
-            assert self.kv.num_free_pages == num_free
-
-    @rule(sequence=sequences, num_tokens=st.integers(1, 5))
-    def compute(self, sequence: Sequence, num_tokens: int) -> None:
-        if not sequence.page_table:
-            return
-        end = min(sequence.num_computed_tokens + num_tokens, sequence.num_tokens)
-        for position in range(sequence.num_computed_tokens, end):
-            page = self.memory.setdefault(sequence.page_table[position // 2], [-1, -1])
-            page[position % 2] = sequence.token_ids[position]
-        sequence.num_computed_tokens = end
-        self.kv.commit(sequence)
-
-    @rule(sequence=sequences, token_id=st.integers(0, 1))
-    def decode(self, sequence: Sequence, token_id: int) -> None:
-        if sequence.page_table and self.kv.grow(sequence, sequence.num_tokens + 1):
-            sequence.token_ids.append(token_id)
-
-    @rule(sequence=sequences)
-    def free(self, sequence: Sequence) -> None:
-        self.kv.free(sequence)
-        assert sequence.page_table == []
-
-    @rule()
-    def reset(self) -> None:
-        self.kv.reset_prefix_cache()
-
-    @invariant()
-    def pages_agree(self) -> None:
-        self.kv.check_invariants()
-        for sequence in self.admitted:
-            self.check_content(sequence)
-
-    def check_content(self, sequence: Sequence) -> None:
-        """Every computed token is still in its slot, whoever computed it."""
-        for position in range(sequence.num_computed_tokens):
-            page = self.memory[sequence.page_table[position // 2]]
-            assert page[position % 2] == sequence.token_ids[position]
-
-    def teardown(self) -> None:
-        for sequence in getattr(self, "admitted", []):
-            self.kv.free(sequence)
-        if self.admitted:
-            assert self.kv.stats().num_used_pages == 0
-
-
-TestKvManagerMachine = KvManagerMachine.TestCase
-TestKvManagerMachine.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)

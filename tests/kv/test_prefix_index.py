@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from octavo.kv import prefix_index
-from octavo.kv.prefix_index import PageName, PrefixIndex
+from octavo.kv.prefix_index import PageName, PrefixIndex, scope_of
 
 
 def chain(index: PrefixIndex, pages: list[list[int]], scope: str = "") -> PageName:
     name: PageName | None = None
     for token_ids in pages:
-        name = index.name(name, scope, token_ids)
+        name = index.name(name, scope_of("", scope), token_ids)
     assert name is not None
     return name
 
@@ -34,6 +34,12 @@ def test_scopes_share_nothing() -> None:
     index.insert(chain(index, [[1, 2]], "tenant a"), 7)
     assert index.find(chain(index, [[1, 2]], "tenant b")) is None
     assert index.find(chain(index, [[1, 2]], "tenant a")) == 7
+
+
+def test_adapter_and_salt_cannot_be_confused() -> None:
+    joined = ["a", "1:a", "2:ab", "ab", ""]
+    pairs = [(adapter, salt) for adapter in joined for salt in joined]
+    assert len({scope_of(*pair) for pair in pairs}) == len(pairs)
 
 
 def test_two_indices_name_differently_so_names_cannot_be_prepared() -> None:

@@ -9,9 +9,9 @@ from octavo.core.sequence import Sequence, SequenceState
 from octavo.errors import ConfigError
 from octavo.kv.kv_manager import KvManager
 from octavo.scheduler.config import SchedulerConfig
-from octavo.scheduler.scheduler import Scheduler
 from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policy import Ticket
+from octavo.scheduler.scheduler import Scheduler
 from octavo.scheduler.stopping import Finish
 from tests.fakes import NOW, make_scheduler, make_sequence
 from tests.scheduler.drive import drain, one_step, runner_for
@@ -377,7 +377,7 @@ def test_a_high_prompt_is_read_beside_a_long_one_of_others() -> None:
 
 
 def test_a_share_that_leaves_nothing_to_others_is_refused() -> None:
-    with pytest.raises(ConfigError, match="reserve_high_priority is 0.9"):
+    with pytest.raises(ConfigError, match=r"reserve_high_priority is 0\.9"):
         make_scheduler(max_num_seqs=4, reserve_high_priority=0.9)
 
 

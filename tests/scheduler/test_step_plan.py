@@ -25,7 +25,9 @@ def make_plan(
     limits = StepLimits(
         max_tokens=max_tokens,
         max_logit_rows=max_logit_rows,
-        max_unreserved_tokens=max_tokens if max_unreserved_tokens is None else max_unreserved_tokens,
+        max_unreserved_tokens=max_tokens
+        if max_unreserved_tokens is None
+        else max_unreserved_tokens,
         max_seconds=max_seconds,
     )
     return StepPlan(limits, StepTimeModel(seconds))
@@ -43,7 +45,6 @@ def decoding() -> Sequence:
     sequence = make_sequence([1, 2, 3])
     sequence.num_computed_tokens = 2
     return sequence
-
 
 
 def test_a_prompt_that_fits_is_scheduled_whole_and_samples() -> None:

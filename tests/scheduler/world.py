@@ -131,7 +131,8 @@ class World:
         scheduler = self.scheduler
         assert scheduler.kv.stats().num_swapped_pages == 0
         assert (scheduler._promises.num_pages, scheduler._promises.num_pages_to_keep) == (0, 0)
-        assert not scheduler._leaders and not scheduler._followers and not scheduler._facts._weights
+        kept = (scheduler._leaders, scheduler._followers, scheduler._facts._weights)
+        assert not any(kept), "something is kept of sequences that have ended"
 
     def expect_true_answers(self) -> None:
         """Every token that was drawn is what the model says of exactly the tokens before it."""

@@ -10,7 +10,8 @@ from octavo.core.sampling_params import SamplingParams
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`request_id` is ours and unique, never the client's. `arrival_time` is time.time() seconds.
 
-    `cache_salt` scopes the prefix cache: only requests of equal salt share pages.
+    `cache_salt` and `adapter` scope the prefix cache: only requests of equal salt and adapter share
+    pages. `adapter` is the id of what changes the model's weights for this request; "" for nothing.
     `tenant` is who pays: the holder of an API key; "" where nobody has a name. `tenant_weight` is
     its share relative to other tenants, above 0. `priority`: smaller runs first. What is not
     finished at `deadline`, in time.time() seconds, ends with the error `DEADLINE_EXCEEDED`.
@@ -22,6 +23,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     sampling_params: SamplingParams
     arrival_time: float
     cache_salt: str = ""
+    adapter: str = ""
     priority: int = 0
     tenant: str = ""
     tenant_weight: float = 1.0

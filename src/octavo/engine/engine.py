@@ -25,8 +25,8 @@ from octavo.core.request import EngineRequest
 from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
-from octavo.engine.snapshot import snapshot_of
 from octavo.engine.sequences import make_sequences, times_of
+from octavo.engine.snapshot import snapshot_of
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
 

@@ -6,7 +6,7 @@ references a page, and why an unreferenced one is worth keeping, is the caller's
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from octavo.kv.eviction_order import EvictionOrder
 
 
 class PagePool:
@@ -15,14 +15,16 @@ class PagePool:
     A page is in one of three states: *used* (referenced at least once), *blank* (unreferenced, its
     content is worthless) or *evictable* (unreferenced, but somebody may want its content again).
     Blank and evictable pages are both free: `take` prefers a blank one, then the evictable page
-    that was released longest ago.
+    whose turn it is (`EvictionOrder`).
     """
 
-    def __init__(self, num_pages: int) -> None:
+    def __init__(self, num_pages: int, max_owner_share: float = 1.0) -> None:
         self.num_pages = num_pages
+        self.num_references = 0
+        self.num_evictions = 0
         self._ref_counts = [0] * num_pages
         self._blank = list(range(num_pages - 1, -1, -1))
-        self._evictable: OrderedDict[int, None] = OrderedDict()
+        self._evictable = EvictionOrder(max_owner_share)
 
     @property
     def num_free(self) -> int:
@@ -42,26 +44,33 @@ class PagePool:
     def is_evictable(self, page: int) -> bool:
         return page in self._evictable
 
-    def take(self) -> int:
+    def take(self, owner: str = "") -> int:
         """A free page, referenced once. Its old content is lost. There must be a free page."""
-        page = self._blank.pop() if self._blank else self._evictable.popitem(last=False)[0]
+        if self._blank:
+            page = self._blank.pop()
+        else:
+            page = self._evictable.pop(owner)
+            self.num_evictions += 1
         self._ref_counts[page] = 1
+        self.num_references += 1
         return page
 
     def share(self, page: int) -> None:
         """One more reference to a page that is used or evictable."""
         if self._ref_counts[page] == 0:
-            del self._evictable[page]
+            self._evictable.remove(page)
         self._ref_counts[page] += 1
+        self.num_references += 1
 
-    def release(self, page: int, *, keep: bool) -> None:
+    def release(self, page: int, *, keep: bool, owner: str = "") -> None:
         """One reference less. Without any, the page is free: evictable if `keep`, else blank."""
         assert self._ref_counts[page] > 0, f"page {page} released without a reference"
         self._ref_counts[page] -= 1
+        self.num_references -= 1
         if self._ref_counts[page] > 0:
             return
         if keep:
-            self._evictable[page] = None
+            self._evictable.add(page, owner)
         else:
             self._blank.append(page)
 

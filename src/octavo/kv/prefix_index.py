@@ -5,7 +5,7 @@ counts: whether a page may be reused is the page pool's business.
 
 A page's keys and values depend on its own tokens and on all tokens before them, so its name is made
 of both: digest(page) = BLAKE2b(secret; digest(page before), token ids). The first page hangs on a
-digest of the *scope* (a tenant's salt), so that requests of different scopes can never meet.
+digest of the *scope* (adapter and tenant's salt), so that requests of different scopes never meet.
 Two guards against foreign pages: the secret is random per process, so nobody can prepare two
 prompts that collide, and the token ids are compared on every hit, since a `PageName` is equal to
 another only if the digests and the ids are.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import secrets
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -28,12 +28,23 @@ class PageName(NamedTuple):
     digest: bytes
     parent: bytes
     token_ids: tuple[int, ...]
+    scope: bytes
+
+
+def scope_of(adapter: str, cache_salt: str) -> bytes:
+    """The scope of requests with this adapter and salt; the salt cannot be read from it."""
+    joined = f"{len(adapter)}:{adapter}{cache_salt}"
+    return blake2b(joined.encode(), digest_size=DIGEST_BYTES).digest()
 
 
 class PrefixIndex:
-    """Maps names to pages, one to one. Every operation is O(1) in the number of pages."""
+    """Maps names to pages, one to one. Every operation is O(1) in the number of pages.
+
+    `version` changes whenever a search may find something else than before.
+    """
 
     def __init__(self) -> None:
+        self.version = 0
         self._secret = secrets.token_bytes(DIGEST_BYTES)
         self._pages: dict[PageName, int] = {}
         self._names: dict[int, PageName] = {}
@@ -41,11 +52,14 @@ class PrefixIndex:
     def __len__(self) -> int:
         return len(self._pages)
 
-    def name(self, previous: PageName | None, scope: str, token_ids: Sequence[int]) -> PageName:
+    def items(self) -> Iterator[tuple[PageName, int]]:
+        return iter(self._pages.items())
+
+    def name(self, previous: PageName | None, scope: bytes, token_ids: Sequence[int]) -> PageName:
         """The name of the page with `token_ids` that follows `previous` (None: begins the text)."""
-        parent = previous.digest if previous is not None else self._digest(b"scope", scope.encode())
+        parent = previous.digest if previous is not None else self._digest(b"scope", scope)
         packed = array("q", token_ids).tobytes()
-        return PageName(self._digest(parent, packed), parent, tuple(token_ids))
+        return PageName(self._digest(parent, packed), parent, tuple(token_ids), scope)
 
     def find(self, name: PageName) -> int | None:
         return self._pages.get(name)
@@ -55,6 +69,7 @@ class PrefixIndex:
         if name not in self._pages and page not in self._names:
             self._pages[name] = page
             self._names[page] = name
+            self.version += 1
 
     def holds(self, page: int) -> bool:
         return page in self._names
@@ -64,12 +79,14 @@ class PrefixIndex:
         name = self._names.pop(page, None)
         if name is not None:
             del self._pages[name]
+            self.version += 1
 
     def clear(self) -> None:
         """Forget every page, and change the secret: names made before will never be found again."""
         self._secret = secrets.token_bytes(DIGEST_BYTES)
         self._pages.clear()
         self._names.clear()
+        self.version += 1
 
     def _digest(self, parent: bytes, content: bytes) -> bytes:
         return blake2b(parent + content, key=self._secret, digest_size=DIGEST_BYTES).digest()

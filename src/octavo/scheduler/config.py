@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from octavo.errors import ConfigError
 from octavo.scheduler.step_plan import StepLimits
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
     """Bounds of one step and of one sequence. `eos_token_ids` are the model's end-of-text ids.

@@ -95,7 +95,7 @@ class InputProcessor:
             raise InvalidRequest("this model has no chat template", param="messages")
         if not messages:
             raise InvalidRequest("messages is empty; at least one is needed", param="messages")
-        self._check_text(_strings_in(messages), "messages")
+        self._check_text(strings_in(messages), "messages")
         return encode_chat(
             self.tokenizer,
             self.template,
@@ -190,16 +190,16 @@ class InputProcessor:
         return max(len(self.tokenizer.token_bytes(i)) for i in range(self.tokenizer.vocab_size))
 
 
-def _strings_in(value: object) -> Iterator[str]:
+def strings_in(value: object) -> Iterator[str]:
     """Every string within messages, however nested."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _strings_in(item)
+            yield from strings_in(item)
     elif isinstance(value, Sequence):
         for item in value:
-            yield from _strings_in(item)
+            yield from strings_in(item)
 
 
 def _shown(value: object) -> str:

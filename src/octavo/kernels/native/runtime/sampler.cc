@@ -185,7 +185,7 @@ void Sampler::check(const SampleInput& input) const {
 
 int64_t Sampler::run(const SampleInput& input, const SampleOutput& output) {
   std::atomic<int64_t> next{0}, num_undefined{0};
-  const auto job = [&](int index) {
+  const auto job = [&](int index, int64_t) {
     Worker& worker = *workers_[static_cast<size_t>(index)];
     worker.num_undefined = &num_undefined;
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < input.num_rows;) {

@@ -32,7 +32,7 @@ from octavo.hub.find import find_model
 from octavo.simulate.cluster import Source
 from octavo.simulate.measured import MeasuredTimes, Profile, fit, profile_to_json
 from octavo.simulate.probe import Plan, num_pages, probe
-from octavo.simulate.simulation import EngineSettings, Run, Setup, simulate
+from octavo.simulate.simulation import Run, Setup, simulate
 from octavo.simulate.trace import TraceRequest
 
 PERCENTS = (50, 90, 99)
@@ -92,12 +92,8 @@ async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]
         arguments.profile.write_bytes(profile_to_json(profile))
     for line in MeasuredTimes(profile).assumptions:
         print(line)
-    engine = EngineSettings(
-        num_pages=profile.num_pages or 0,
-        max_num_seqs=profile.max_num_seqs or 0,
-        max_num_batched_tokens=profile.max_num_batched_tokens or 0,
-    )
-    setup = Setup(times=MeasuredTimes(profile), engine=engine)
+    assert profile.num_pages is not None, "octavo's server tells its pages"
+    setup = Setup(times=MeasuredTimes(profile), num_pages=profile.num_pages)
     capacity = simulated_capacity(setup, arguments)
     print(f"capacity, simulated: {capacity:.2f} requests/s")
     figures = []

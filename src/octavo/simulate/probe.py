@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from octavo.bench.event_stream import HttpError, get
 from octavo.bench.latency import Case, decode_step, make_sequences, prompt_steps
-from octavo.bench.event_stream import HttpError
 from octavo.bench.lengths import Fixed
-from octavo.bench.load import LoadError, Outcome, Server, get, run_load
+from octavo.bench.load import LoadError, Outcome, Server, run_load
 from octavo.bench.workload import LoadRequest, Workload
 from octavo.simulate.measured import Sample
 from octavo.simulate.step_load import load_of

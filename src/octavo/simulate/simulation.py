@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
@@ -31,8 +31,8 @@ class Setup:
 
     times: StepTimes
     num_pages: int
-    engine: EngineConfig = EngineConfig()
-    server: ServerConfig = ServerConfig()
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
     has_admission: bool = False
     num_replicas: int = 1
     router: str = "least_loaded"

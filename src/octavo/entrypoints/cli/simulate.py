@@ -10,6 +10,7 @@ from octavo.entrypoints.cli import simulate_fit
 from octavo.entrypoints.cli.bench_machine import positive
 from octavo.entrypoints.cli.bench_output import add_output, check_files
 from octavo.entrypoints.cli.simulate_inputs import (
+    ENGINE_OPTIONS,
     add_engines,
     add_machine,
     add_trace,
@@ -97,16 +98,17 @@ def _tell(attempt: Attempt) -> None:
 
 def _settings(namespace: argparse.Namespace, run: Run) -> dict[str, Setting]:
     engine = run.setup.engine
-    left_out = ("execute", "output", "plot", "search_limit")
+    left_out = ("execute", "output", "plot", "search_limit", "config", "replicas")
     asked = {
         name: value if isinstance(value, int | float | str) or value is None else _text(value)
         for name, value in vars(namespace).items()
         if name not in left_out
     }
-    decided = {name: getattr(engine, name) for name in engine.__dataclass_fields__}
+    decided = {name: getattr(engine, name) for name in ENGINE_OPTIONS}
     return {
         **asked,
         **decided,
+        "num_pages": run.setup.num_pages,
         "replicas": run.setup.num_replicas,
         "devices": run.setup.num_replicas * num_devices(namespace),
     }

@@ -77,9 +77,7 @@ def _of_report(path: Path) -> Profile:
 
 async def _of_server(namespace: argparse.Namespace) -> Profile:
     def server(model: str) -> Server:
-        return Server(
-            base_url=namespace.origin, endpoint=COMPLETIONS, model=model, ignore_eos=True
-        )
+        return Server(base_url=namespace.origin, endpoint=COMPLETIONS, model=model, ignore_eos=True)
 
     asked = server(await first_model(server("")))
     plan = Plan(

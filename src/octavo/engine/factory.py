@@ -102,7 +102,7 @@ def make_engine(front: Front, runner: Runner) -> Engine:
         max_logit_rows=runner.max_logit_rows,
         eos_token_ids=front.tokenizer.stop_token_ids,
         reserve_high_priority=config.reserve_high_priority,
-        max_step_seconds=config.max_step_seconds,
+        max_step_seconds=config.max_step_seconds or None,
     )
     scheduler = Scheduler(limits, kv, policy_factory(config))
     return Engine(scheduler, runner, front.tokenizer, config.seed)

@@ -86,7 +86,7 @@ def make_scheduler(setup: Setup) -> Scheduler:
         max_logit_rows=config.max_num_batched_tokens,
         eos_token_ids=frozenset({END}),
         reserve_high_priority=config.reserve_high_priority,
-        max_step_seconds=config.max_step_seconds,
+        max_step_seconds=config.max_step_seconds or None,
     )
     return Scheduler(limits, kv, policy_factory(config))
 

@@ -143,6 +143,17 @@ def test_replicas_are_searched_until_the_targets_hold() -> None:
     assert {one.num_replicas: one.is_enough for one in found.attempts}[best - 1] is False
 
 
+def test_replicas_that_fall_behind_are_not_enough_though_all_of_the_trace_is_in_time() -> None:
+    """Two replicas do 27 requests a second, and 30 come: after ten seconds some 30 wait."""
+    setup = Setup(times=LinearTimes(), num_pages=50, engine=engine(max_num_seqs=1))
+    source = Source([request(at=i / 30) for i in range(300)])
+    found = search_replicas(setup, source, Slo({"ttft": 60.0}), 100)
+    behind = {one.num_replicas: one for one in found.attempts}[2]
+    assert (behind.kept_share, behind.is_enough) == (1.0, False)
+    assert behind.backlog_share == pytest.approx(0.1, abs=0.03)
+    assert found.run.setup.num_replicas == 3
+
+
 def test_a_search_that_cannot_succeed_says_so() -> None:
     """A prompt alone takes 30 ms."""
     setup = Setup(times=LinearTimes(), num_pages=50, engine=engine(max_num_seqs=1))

@@ -6,6 +6,7 @@ Plain numbers in arrays, because there may be millions. Knows no scheduler.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -121,6 +122,11 @@ class Timeline:
             del self.points[1::2]
             self.interval_seconds *= 2
         self.next_seconds = point.seconds + self.interval_seconds
+
+    def at(self, seconds: float) -> Point:
+        """The last point up to then, or the first of all. There must be one."""
+        place = bisect_right(self.points, seconds, key=lambda point: point.seconds)
+        return self.points[max(0, place - 1)]
 
 
 @dataclass(slots=True)

@@ -93,7 +93,8 @@ def _run(namespace: argparse.Namespace, slo: Slo | None) -> tuple[Run, list[Atte
 
 def _tell(attempt: Attempt) -> None:
     verdict = "enough" if attempt.is_enough else "too few"
-    note(f"{attempt.num_replicas} replicas: {attempt.kept_share:.2%} in time, {verdict}")
+    shares = f"{attempt.kept_share:.2%} in time, {attempt.backlog_share:.2%} pile up"
+    note(f"{attempt.num_replicas} replicas: {shares}: {verdict}")
 
 
 def _settings(namespace: argparse.Namespace, run: Run) -> dict[str, Setting]:

@@ -91,6 +91,23 @@ class CapacityError(RequestError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class DeadlineUnreachable(CapacityError):
+    """Refused because its answer would come too late, as things are; another server may be free."""
+
+    status = 503
+    type = "service_unavailable_error"
+
+
+class DeadlineExceeded(RequestError):
+    """The request's deadline passed before its answer was complete."""
+
+    status = 504
+    type = "timeout_error"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="deadline_exceeded")
+
+
 class ServerDraining(CapacityError):
     """The server is about to stop; another one will take the request."""
 

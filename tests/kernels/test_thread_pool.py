@@ -100,6 +100,37 @@ def test_programs_of_several_callers_take_turns() -> None:
         assert np.all(value_of(program) == 1.0)
 
 
+@pytest.mark.skipif(NUM_CORES < 2, reason="needs a core for each of two threads")
+def test_workers_keep_off_the_callers_core() -> None:
+    """Woken there, they would wait until the caller sleeps. The caller's cores stay its own."""
+    program, workers = doubling_program_and_workers()
+    cores = os.sched_getaffinity(0)
+    for core in sorted(cores):
+        caller = threading.Thread(target=run_on, args=(core, program))
+        caller.start()
+        caller.join()
+        for worker in workers:
+            assert core not in os.sched_getaffinity(worker)
+            assert os.sched_getaffinity(worker) <= cores
+    assert os.sched_getaffinity(0) == cores
+
+
+def doubling_program_and_workers() -> tuple[native.Program, set[int]]:
+    """And the thread ids of its pool."""
+    before = thread_ids()
+    program = doubling_program(10)
+    return program, thread_ids() - before
+
+
+def thread_ids() -> set[int]:
+    return {int(name) for name in os.listdir("/proc/self/task")}
+
+
+def run_on(core: int, program: native.Program) -> None:
+    os.sched_setaffinity(threading.get_native_id(), {core})
+    run(program)
+
+
 def test_pools_come_and_go() -> None:
     for num_threads in (1, 2, 5, 2, 1) * 10:
         assert native.ThreadPool(num_threads).num_threads == num_threads

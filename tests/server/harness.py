@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from octavo.config.server import ServerConfig
+from octavo.config.tenants import load_tenants
 from octavo.core.schedule import ScheduledStep
 from octavo.engine.engine import Engine
 from octavo.engine.in_process import InProcessEngine
@@ -165,6 +166,7 @@ class Setup:
     tokenizer: ByteTokenizer = field(default_factory=ChatByteTokenizer)
     headers: Mapping[str, str] = field(default_factory=dict)
     template: str = TEMPLATE
+    takes_priority: bool = False
 
     def build(self) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
@@ -216,11 +218,15 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         max_model_len=CONTEXT,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
-    client.observe(metrics)
     model = ModelInfo(
-        names=(MODEL, "alias"), max_model_len=CONTEXT, max_num_seqs=MAX_NUM_SEQS, created=1
+        names=(MODEL, "alias"),
+        max_model_len=CONTEXT,
+        max_num_seqs=MAX_NUM_SEQS,
+        created=1,
+        takes_priority=setup.takes_priority,
     )
-    app = build_app(client, inputs, model, setup.options, metrics)
+    tenants = load_tenants(setup.options)
+    app = build_app(client, inputs, model, setup.options, metrics, tenants)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     await client.start()
     try:

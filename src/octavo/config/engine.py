@@ -93,6 +93,27 @@ class EngineConfig:
     )
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
 
+    scheduling_policy: str = option(
+        "fcfs",
+        "Order in which waiting requests are admitted: fcfs, priority, sjf, fair, deadline,"
+        " cache_aware, an entry point of octavo.scheduling_policies, or module:Class.",
+        metavar="NAME",
+    )
+    priority_ageing_seconds: float = option(
+        60.0,
+        "With --scheduling-policy priority: waiting so long is worth one step of priority.",
+        metavar="SECONDS",
+        minimum=1,
+        maximum=1e6,
+    )
+    deadline_horizon_seconds: float = option(
+        60.0,
+        "With --scheduling-policy deadline: a request without deadline is due after so long.",
+        metavar="SECONDS",
+        minimum=1,
+        maximum=1e6,
+    )
+
     def __post_init__(self) -> None:
         check(self)
         if self.block_size != BLOCK_SIZE:

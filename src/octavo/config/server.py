@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from octavo.config.options import check, option
+from octavo.errors import ConfigError
 
+MAX_TIMEOUT_SECONDS = 86400
+_HEADER_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 MIN_QUEUED_REQUESTS = 16
 
 
@@ -36,6 +40,47 @@ class ServerConfig:
         "Sequences that may wait for a slot; more are refused. Default: 2 x MAX_NUM_SEQS.",
         minimum=0,
     )
+    max_num_queued_tokens: int | None = option(
+        None, "Prompt tokens that may wait to be computed, of all requests.", minimum=1
+    )
+    max_queue_seconds: float | None = option(
+        None, "Refuse what would wait longer for its turn, by prediction.", minimum=0
+    )
+    request_timeout: float | None = option(
+        None,
+        "Seconds in which a request must be answered that names no time itself. Default: no limit.",
+        metavar="SECONDS",
+        minimum=0.001,
+        maximum=MAX_TIMEOUT_SECONDS,
+    )
+    tenants: str = option(
+        "",
+        "YAML file of tenants: keys, weights, limits (docs/admission.md). Default: none.",
+        metavar="FILE",
+    )
+    tenant_header: str = option(
+        "",
+        "Header in which front ends that are trusted name the tenant of a request.",
+        metavar="NAME",
+    )
+    requests_per_second: float | None = option(
+        None, "Requests a second of each tenant without an entry.", minimum=0.001
+    )
+    request_burst: int | None = option(
+        None, "Requests of it at once after a pause. Default: of 10 seconds.", minimum=1
+    )
+    tokens_per_second: float | None = option(
+        None, "Tokens a second of each tenant without an entry.", minimum=0.001
+    )
+    token_burst: int | None = option(
+        None, "Tokens of it at once after a pause. Default: of 10 seconds.", minimum=1
+    )
+    max_queued_requests_per_tenant: int | None = option(
+        None, "Requests of one tenant that may wait for their first token.", minimum=1
+    )
+    max_queued_tokens_per_tenant: int | None = option(
+        None, "Prompt tokens of one tenant that may wait to be computed.", minimum=1
+    )
     max_body_bytes: int = option(
         4 * 1024 * 1024, "Largest request body.", metavar="BYTES", minimum=1
     )
@@ -57,6 +102,11 @@ class ServerConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if self.tenant_header and not _HEADER_NAME.fullmatch(self.tenant_header):
+            raise ConfigError(
+                f"--tenant-header is {self.tenant_header!r}; a header's name of letters, digits "
+                "and dashes is allowed"
+            )
 
     def num_queued_limit(self, max_num_seqs: int) -> int:
         """How many sequences may wait, given the number of slots."""

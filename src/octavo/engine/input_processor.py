@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from octavo.tokenization import ChatTemplate, Tokenizer, encode_chat
 
 Message = Mapping[str, object]
@@ -95,7 +95,7 @@ class InputProcessor:
             raise InvalidRequest("this model has no chat template", param="messages")
         if not messages:
             raise InvalidRequest("messages is empty; at least one is needed", param="messages")
-        self._check_text(_strings_in(messages), "messages")
+        self._check_text(strings_in(messages), "messages")
         return encode_chat(
             self.tokenizer,
             self.template,
@@ -135,6 +135,12 @@ class InputProcessor:
         )
 
     def _check_params(self, params: SamplingParams) -> None:
+        if params.use_beam_search:
+            raise UnsupportedParameter(
+                "use_beam_search is true; the engine does not support it yet",
+                param="use_beam_search",
+                code="unsupported_parameter",
+            )
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
         for name, ids in (
@@ -190,16 +196,16 @@ class InputProcessor:
         return max(len(self.tokenizer.token_bytes(i)) for i in range(self.tokenizer.vocab_size))
 
 
-def _strings_in(value: object) -> Iterator[str]:
+def strings_in(value: object) -> Iterator[str]:
     """Every string within messages, however nested."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _strings_in(item)
+            yield from strings_in(item)
     elif isinstance(value, Sequence):
         for item in value:
-            yield from _strings_in(item)
+            yield from strings_in(item)
 
 
 def _shown(value: object) -> str:

@@ -178,5 +178,7 @@ class Sampler:
         Returns token ids, ranks and log probabilities, each [rows]; the most probable ids and their
         log probabilities, [rows, largest num_top], -1 and -inf where there is none; and the number
         of rows that had no logit above -inf, whose token is 0. Ranks and log probabilities are 0
-        where num_top is -1. Raises ValueError when a row points outside the other arrays.
+        where num_top is -1. A row whose target is -2 chooses nothing: its num_top best, at least
+        one, are scored after bias and penalties. Raises ValueError when a row points outside the
+        other arrays.
         """

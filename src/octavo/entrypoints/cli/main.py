@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "pull": "fetch a model into the cache",
         "models": "list the models that are known and cached",
         "bench": "measure this machine, a model, or a server",
+        "simulate": "predict latency and throughput of engines under load",
         "inspect": "show what a model holds and how it will run",
         "version": "print version, Python and instruction sets",
     }

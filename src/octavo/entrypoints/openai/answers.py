@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
 from octavo.entrypoints.openai.open_requests import Generation
@@ -111,21 +113,45 @@ async def respond(
     incoming: Incoming,
     body: GenerationRequest,
     answer: Answer,
-    num_sequences: int,
+    params: SamplingParams,
+    prompts: Sequence[object],
     make_requests: Callable[[], list[EngineRequest]],
 ) -> Response:
     """Admit, tokenise, submit, and answer whole or as events. Raises `RequestError`."""
     context = incoming.context
-    ticket = incoming.admit(body, num_sequences, answer.id)
+    scheduling = _Scheduling.of(incoming, body)
+    ticket = await incoming.admit(body, params, prompts, answer.id)
     with contextlib.ExitStack() as stack:
         stack.callback(ticket.close)
-        generation = ticket.submit(context.client, await incoming.work(make_requests))
+        requests = await incoming.work(make_requests)
+        generation = ticket.submit(context.client, [scheduling.mark(one) for one in requests])
         if not body.stream:
             return await unless_disconnected(incoming.request, answer.whole(generation))
         events = _Events(generation, answer.writer(generation))
         stream = EventStream(events.next, ticket.close, context.options.stream_ping_seconds)
         stack.pop_all()
         return stream
+
+
+class _Scheduling(NamedTuple):
+    """What the engine is to know of a request beyond its tokens."""
+
+    tenant: str
+    tenant_weight: float
+    priority: int
+    deadline: float | None
+
+    @classmethod
+    def of(cls, incoming: Incoming, body: GenerationRequest) -> _Scheduling:
+        return cls(
+            incoming.tenant,
+            incoming.limits.weight,
+            incoming.priority(body),
+            incoming.deadline(body),
+        )
+
+    def mark(self, request: EngineRequest) -> EngineRequest:
+        return replace(request, **self._asdict())
 
 
 class _Events:

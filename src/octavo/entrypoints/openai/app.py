@@ -12,9 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo.config.server import ServerConfig
+from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai import utility_routes
+from octavo.entrypoints.openai.admission import FrontObserver
 from octavo.entrypoints.openai.auth import PUBLIC, Guard, GuardedRoute
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
@@ -29,6 +31,7 @@ from octavo.entrypoints.openai.errors import (
 from octavo.entrypoints.openai.open_requests import OpenRequests
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.scheduler.admission.admission import Admission, AdmissionBounds
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +60,20 @@ def build_app(
     model: ModelInfo,
     options: ServerConfig,
     metrics: EngineMetrics,
+    tenants: Tenants,
 ) -> FastAPI:
-    """The application of one served model. `app.state.context` holds what its routes use."""
+    """The application of one served model. `app.state.context` holds what its routes use.
+
+    From now on `metrics` and admission hear of what `client` does.
+    """
     app = FastAPI(title="octavo", openapi_url=None, docs_url=None, redoc_url=None)
-    max_num_sequences = model.max_num_seqs + options.num_queued_limit(model.max_num_seqs)
+    admission = Admission(tenants, _bounds(model, options))
+    client.observe(FrontObserver(metrics, admission))
+    open_requests = OpenRequests(admission, metrics.refused)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, OpenRequests(max_num_sequences)
+        client, inputs, model, options, metrics, tenants, open_requests
     )
-    app.state.guard = Guard(options)
+    app.state.guard = Guard(options, tenants)
     app.router.route_class = GuardedRoute
     for method, path, handler in ROUTES:
         app.add_api_route(path, handler, methods=[method])
@@ -81,6 +90,15 @@ def build_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     return app
+
+
+def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:
+    return AdmissionBounds(
+        num_slots=model.max_num_seqs,
+        max_sequences=model.max_num_seqs + options.num_queued_limit(model.max_num_seqs),
+        max_queued_tokens=options.max_num_queued_tokens,
+        max_queue_seconds=options.max_queue_seconds,
+    )
 
 
 async def _request_error(request: Request, error: Exception) -> Response:  # noqa: ARG001

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 from fastapi.routing import APIRoute
@@ -16,7 +16,13 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from octavo.config.server import ServerConfig
-from octavo.errors import AuthenticationError, HeadersTooLarge, PermissionDenied
+from octavo.config.tenants import TENANT_NAME, Tenants
+from octavo.errors import (
+    AuthenticationError,
+    HeadersTooLarge,
+    InvalidRequest,
+    PermissionDenied,
+)
 
 PUBLIC = "public"
 MAX_HEADER_LINES = 100
@@ -24,30 +30,64 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class KeyRing:
-    """Knows keys by digest only. Without keys everyone may enter, as the tenant ''."""
+    """Knows keys by digest only: those of tenants by name, and others. Without any key everyone
+    may enter, as the tenant ''."""
 
-    def __init__(self, keys: Sequence[str]) -> None:
+    def __init__(self, keys: Iterable[str], tenants: Mapping[str, str] | None = None) -> None:
         self._pepper = secrets.token_bytes(32)
-        self._digests = [self._digest(key) for key in keys]
+        nameless = {digest: digest.hex()[:16] for digest in map(self._digest, keys)}
+        named = {self._digest(key): name for key, name in (tenants or {}).items()}
+        self._tenants = nameless | named
 
     def tenant(self, authorization: str | None) -> str:
         """A name for whoever holds the key. Raises `AuthenticationError`.
 
-        Every key is compared, in constant time, whether or not one has matched.
+        Nobody can choose a digest, for the pepper is secret: how long a search for one takes tells
+        nothing of the keys.
         """
-        if not self._digests:
+        if not self._tenants:
             return ""
         scheme, _, key = (authorization or "").partition(" ")
-        given = self._digest(key.strip())
-        matches = [hmac.compare_digest(given, known) for known in self._digests]
-        if not any(matches) or scheme.lower() != "bearer":
+        tenant = self._tenants.get(self._digest(key.strip()))
+        if tenant is None or scheme.lower() != "bearer":
             raise AuthenticationError(
                 "a valid API key is required: Authorization: Bearer KEY", code="invalid_api_key"
             )
-        return given.hex()[:16]
+        return tenant
 
     def _digest(self, key: str) -> bytes:
         return hmac.digest(self._pepper, key.encode("utf-8", "surrogateescape"), hashlib.sha256)
+
+
+class TenantHeader:
+    """Believes a header that names the tenant, if there is one of that name. Tenants with keys of
+    their own cannot be somebody else."""
+
+    def __init__(self, name: str, tenants: Tenants) -> None:
+        self._name = name
+        self._holders = frozenset(tenants.keys.values())
+
+    def tenant(self, headers: Headers, holder: str) -> str:
+        """Who sends the request: the holder of its key, or whom that names.
+
+        Raises `InvalidRequest` or `PermissionDenied`.
+        """
+        given = headers.getlist(self._name) if self._name else []
+        if not given:
+            return holder
+        if len(given) > 1 or not TENANT_NAME.fullmatch(given[0]):
+            shown = f"{given[0][:64]!r}" if len(given) == 1 else f"given {len(given)} times"
+            raise InvalidRequest(
+                f"the header {self._name} is {shown}; one name of 1 to 64 letters, digits and "
+                "._:@- is allowed",
+                code="invalid_tenant",
+            )
+        if holder in self._holders and given[0] != holder:
+            raise PermissionDenied(
+                f"the API key belongs to a tenant that is not {given[0]!r}",
+                code="tenant_not_allowed",
+            )
+        return given[0]
 
 
 class HostPolicy:
@@ -89,16 +129,21 @@ def _host_name(host: str) -> str:
 class Guard:
     """All checks on headers. Kept in the app's state as `guard`."""
 
-    def __init__(self, config: ServerConfig) -> None:
+    def __init__(self, config: ServerConfig, tenants: Tenants) -> None:
         self._max_header_bytes = config.max_header_bytes
-        self._keys = KeyRing(config.api_key)
+        self._keys = KeyRing(config.api_key, tenants.keys)
+        self._tenant_header = TenantHeader(config.tenant_header, tenants)
         self._hosts = HostPolicy(config)
 
     def check(self, headers: Headers, *, is_public: bool) -> str:
-        """The tenant. Raises `HeadersTooLarge`, `PermissionDenied` or `AuthenticationError`."""
+        """The tenant. Raises `HeadersTooLarge`, `PermissionDenied`, `AuthenticationError` or, for
+        a malformed name of a tenant, `InvalidRequest`."""
         self._check_size(headers)
         self._hosts.check(headers)
-        return "" if is_public else self._keys.tenant(headers.get("authorization"))
+        if is_public:
+            return ""
+        holder = self._keys.tenant(headers.get("authorization"))
+        return self._tenant_header.tenant(headers, holder)
 
     def _check_size(self, headers: Headers) -> None:
         """The HTTP parser bounds what it must hold; a block that comes in one piece is longer."""

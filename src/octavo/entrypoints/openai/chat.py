@@ -50,7 +50,8 @@ async def create_chat_completion(request: Request) -> Response:
         )
         return [made]
 
-    return await respond(incoming, body, ChatAnswer(incoming, body), params.n, make_requests)
+    answer = ChatAnswer(incoming, body)
+    return await respond(incoming, body, answer, params, [body.messages], make_requests)
 
 
 class ChatAnswer:

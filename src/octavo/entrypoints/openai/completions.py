@@ -50,7 +50,7 @@ async def create_completion(request: Request) -> Response:
         return [make_request(prompt) for prompt in prompts]
 
     answer = CompletionAnswer(incoming, body, prompts)
-    return await respond(incoming, body, answer, params.n * len(prompts), make_requests)
+    return await respond(incoming, body, answer, params, prompts, make_requests)
 
 
 class CompletionAnswer:

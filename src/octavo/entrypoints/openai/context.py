@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from octavo.config.server import ServerConfig
+from octavo.config.tenants import TenantLimits, Tenants
+from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
+from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import GenerationRequest, RequestBody, decode_request
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
@@ -27,12 +31,14 @@ INLINE_BODY_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
-    """`names[0]` is the model's name, further ones are aliases. `created` is Unix seconds."""
+    """`names[0]` is the model's name, further ones are aliases. `created` is Unix seconds.
+    `takes_priority`: the scheduling policy makes something of it."""
 
     names: tuple[str, ...]
     max_model_len: int
     max_num_seqs: int
     created: int
+    takes_priority: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +48,64 @@ class ServerContext:
     model: ModelInfo
     options: ServerConfig
     metrics: EngineMetrics
+    tenants: Tenants
     open_requests: OpenRequests
 
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """One HTTP request: its context, who sent it, and how large it is."""
+    """One HTTP request: its context, who sent it, when, and how large it is.
+
+    `arrival_time` is time.time() seconds.
+    """
 
     context: ServerContext
     request: Request
     num_bytes: int
+    arrival_time: float
 
     @property
-    def cache_scope(self) -> str:
+    def tenant(self) -> str:
         return str(self.request.state.tenant)
 
-    def cache_salt(self, body: GenerationRequest) -> str:
-        """Cached pages are shared within a tenant only, and there within the client's salt."""
-        return f"{self.cache_scope}/{body.cache_salt}" if body.cache_salt else self.cache_scope
+    @property
+    def limits(self) -> TenantLimits:
+        return self.context.tenants.limits(self.tenant)
 
-    def admit(self, body: GenerationRequest, num_sequences: int, response_id: str) -> Ticket:
+    def cache_salt(self, body: GenerationRequest) -> str:
+        """Cached pages are shared within a tenant only, or among those that share theirs, and there
+        within the client's salt."""
+        scope = "" if self.limits.cache == "shared" else self.tenant
+        return f"{scope}/{body.cache_salt}" if body.cache_salt else scope
+
+    def priority(self, body: GenerationRequest) -> int:
+        return priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
+
+    def deadline(self, body: GenerationRequest) -> float | None:
+        """In time.time() seconds."""
+        header = self.request.headers.get(TIMEOUT_HEADER)
+        return deadline_of(
+            self.arrival_time, body.timeout, header, self.context.options.request_timeout
+        )
+
+    async def admit(
+        self,
+        body: GenerationRequest,
+        params: SamplingParams,
+        prompts: Sequence[object],
+        response_id: str,
+    ) -> Ticket:
         """Raises `InvalidRequest` beyond the bound of one request, else as `OpenRequests.admit`."""
+        num_sequences = params.n * len(prompts)
         limit = self.context.options.max_sequences_per_request
         if num_sequences > limit:
             raise InvalidRequest(
                 f"prompts x n is {num_sequences}; at most {limit} are allowed", param="n"
             )
+        deadline = self.deadline(body)
+        demand = await self.work(lambda: demand_of(prompts, params, deadline))
         names = (response_id, body.request_id) if body.request_id else (response_id,)
-        return self.context.open_requests.admit(num_sequences, names)
+        return self.context.open_requests.admit(self.tenant, demand, names)
 
     async def work(self, function: Callable[[], Result]) -> Result:
         """Call `function`, beside the event loop when the request is large."""
@@ -79,10 +115,16 @@ class Incoming:
 
 
 async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Body]:
-    """The request and its decoded body, for a model that is served here. Raises `RequestError`."""
+    """The request and its decoded body, for a model that is served here. Raises `RequestError`.
+
+    What asks for an answer is not even read where no request would be admitted.
+    """
     context: ServerContext = request.app.state.context
+    arrival_time = time.time()
+    if issubclass(kind, GenerationRequest):
+        context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options.max_body_bytes)
-    incoming = Incoming(context, request, len(data))
+    incoming = Incoming(context, request, len(data), arrival_time)
     body = await incoming.work(lambda: decode_request(data, kind))
     if body.model is not None and body.model not in context.model.names:
         raise unknown_model(body.model, context.model)

@@ -1,20 +1,36 @@
-"""Which HTTP requests are generating, how many may, and how they end when the server stops.
+"""Which HTTP requests are generating, and how they end when the server stops.
 
-The bound is checked before any work is done for a request. Knows streams, but no wire format.
+Who may is decided by admission, before any work is done. Knows streams, but no wire format.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from octavo.core.outputs import SequenceOutput
+from octavo.core.outputs import DEADLINE_EXCEEDED, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineClient
 from octavo.engine.streams import OutputStream
-from octavo.errors import CapacityError, EngineDead, RequestError, ServerDraining
+from octavo.errors import (
+    CapacityError,
+    DeadlineExceeded,
+    DeadlineUnreachable,
+    EngineDead,
+    RefusalCode,
+    RequestError,
+    ServerDraining,
+)
+from octavo.scheduler.admission.admission import (
+    LEAST_DEMAND,
+    Admission,
+    Demand,
+    Grant,
+    Refusal,
+)
 
 
 class GenerationFailed(RequestError):
@@ -27,16 +43,22 @@ class GenerationFailed(RequestError):
 class Ticket:
     """The right to generate. `names` are the ids that an abort may give."""
 
-    def __init__(self, owner: OpenRequests, num_sequences: int, names: Sequence[str]) -> None:
+    def __init__(self, owner: OpenRequests, grant: Grant, names: Sequence[str]) -> None:
         self._owner = owner
-        self.num_sequences = num_sequences
+        self.grant = grant
         self.names = names
         self.streams: list[OutputStream] = []
+        self.num_output_tokens = 0
 
     def submit(self, client: EngineClient, requests: Sequence[EngineRequest]) -> Generation:
+        self._owner.tokenised(self, sum(len(request.prompt_token_ids) for request in requests))
         for request in requests:
             self.streams.append(client.submit(request))
         return Generation(self, requests)
+
+    def started(self) -> None:
+        """Something has come of every prompt."""
+        self._owner.started(self)
 
     def close(self) -> None:
         """Abort what has not finished and give the right back. Idempotent."""
@@ -51,9 +73,11 @@ class Generation:
     def __init__(self, ticket: Ticket, requests: Sequence[EngineRequest]) -> None:
         self.requests = requests
         self.n = requests[0].sampling_params.n
+        self._ticket = ticket
         self._streams = ticket.streams
+        self._silent = set(range(len(requests)))  # prompts of which nothing has come
         self._waiter: asyncio.Future[None] | None = None
-        self._failure: GenerationFailed | None = None
+        self._failure: RequestError | None = None
         for stream in self._streams:
             stream.on_news = self._wake
 
@@ -69,7 +93,7 @@ class Generation:
     async def news(self) -> list[tuple[int, SequenceOutput]]:
         """(choice, output) of what is new, in one go; nothing at the end.
 
-        Raises `EngineDead` or `GenerationFailed` after all that came before.
+        Raises `EngineDead`, `DeadlineExceeded` or `GenerationFailed` after all that came before.
         """
         while self._failure is None:
             news = self._take()
@@ -89,28 +113,46 @@ class Generation:
         news = []
         for prompt_index, stream in enumerate(self._streams):
             for output in stream.take():
+                self._ticket.num_output_tokens += len(output.token_ids)
+                if prompt_index in self._silent:
+                    self._hear(prompt_index)
                 choice = prompt_index * self.n + output.index
                 if output.finish_reason == "error":
-                    self._failure = GenerationFailed(
-                        output.error or "the engine failed on this request"
-                    )
+                    self._failure = _failure_of(output)
                     output = replace(output, finish_reason=None)
                     if not output.token_ids:
                         continue
                 news.append((choice, output))
         return news
 
+    def _hear(self, prompt_index: int) -> None:
+        self._silent.discard(prompt_index)
+        if not self._silent:
+            self._ticket.started()
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
-class OpenRequests:
-    """`max_num_sequences` is slots plus queue. A request larger than all of it may run alone."""
+def _failure_of(output: SequenceOutput) -> RequestError:
+    if output.error == DEADLINE_EXCEEDED:
+        return DeadlineExceeded(DEADLINE_EXCEEDED)
+    return GenerationFailed(output.error or "the engine failed on this request")
 
-    def __init__(self, max_num_sequences: int) -> None:
-        self._max_num_sequences = max_num_sequences
-        self._num_sequences = 0
+
+class OpenRequests:
+    """`on_refused` hears the code of each refusal. `clock` is that of deadlines."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        on_refused: Callable[[RefusalCode], None],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.admission = admission
+        self._on_refused = on_refused
+        self._clock = clock
         self._tickets: set[Ticket] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -119,29 +161,49 @@ class OpenRequests:
     def __len__(self) -> int:
         return len(self._tickets)
 
-    def admit(self, num_sequences: int, names: Sequence[str]) -> Ticket:
-        """Raises `CapacityError` or `ServerDraining`."""
-        if self.is_draining:
-            raise ServerDraining("the server is shutting down", retry_after_seconds=5)
-        cost = min(num_sequences, self._max_num_sequences)
-        if self._num_sequences + cost > self._max_num_sequences:
-            raise CapacityError(
-                f"{self._num_sequences} sequences are running or waiting; with {num_sequences} "
-                f"more there would be more than {self._max_num_sequences}",
-                code="queue_full",
-            )
-        ticket = Ticket(self, cost, names)
+    def check(self, tenant: str) -> None:
+        """Raises as `admit` would for any request, however small."""
+        self._check_draining()
+        if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
+            raise self._refused(refusal)
+
+    def admit(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+        """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
+        self._check_draining()
+        grant = self.admission.admit(tenant, demand, self._clock())
+        if isinstance(grant, Refusal):
+            raise self._refused(grant)
+        ticket = Ticket(self, grant, names)
         self._tickets.add(ticket)
-        self._num_sequences += cost
         self._idle.clear()
         return ticket
+
+    def tokenised(self, ticket: Ticket, num_prompt_tokens: int) -> None:
+        self.admission.tokenised(ticket.grant, num_prompt_tokens, self._clock())
+
+    def started(self, ticket: Ticket) -> None:
+        self.admission.started(ticket.grant)
 
     def forget(self, ticket: Ticket) -> None:
         if ticket in self._tickets:
             self._tickets.remove(ticket)
-            self._num_sequences -= ticket.num_sequences
+            self.admission.close(ticket.grant, ticket.num_output_tokens, self._clock())
             if not self._tickets:
                 self._idle.set()
+
+    def _check_draining(self) -> None:
+        if self.is_draining:
+            raise ServerDraining("the server is shutting down", retry_after_seconds=5)
+
+    def _refused(self, refusal: Refusal) -> CapacityError:
+        self._on_refused(refusal.code)
+        is_late = refusal.code == "deadline_unreachable"
+        kind = DeadlineUnreachable if is_late else CapacityError
+        return kind(
+            refusal.message,
+            code=refusal.code,
+            retry_after_seconds=refusal.retry_after_seconds,
+        )
 
     def abort(self, client: EngineClient, names: Sequence[str]) -> int:
         """Abort the requests with these names; clients get what there is. Returns how many."""

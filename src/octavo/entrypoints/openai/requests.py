@@ -77,6 +77,7 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     prompt_cache_key: Label = None
     response_format: ResponseFormat | None = None
     priority: int | None = None
+    timeout: float | None = None
     best_of: Unsupported = None
     use_beam_search: Unsupported = None
     length_penalty: Unsupported = None

@@ -117,8 +117,6 @@ def _check_common(request: GenerationRequest) -> None:
         raise _unsupported("response_format", f"is of type {kind!r}; only 'text' is supported")
     if request.store:
         raise _unsupported("store", "is true; nothing is stored, only false is supported")
-    if request.priority:
-        raise _unsupported("priority", f"is {request.priority}; only 0 is supported")
 
 
 def _unsupported(name: str, what: str) -> UnsupportedParameter:

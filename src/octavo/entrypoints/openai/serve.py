@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from octavo import __version__
 from octavo.config.engine import EngineConfig
@@ -20,6 +21,9 @@ from octavo.engine.child import ChildEngine, SupervisionLimits
 from octavo.engine.client import EngineClient, EngineFacts
 from octavo.errors import ConfigError
 from octavo.hub.find import find_model
+
+if TYPE_CHECKING:
+    from octavo.entrypoints.openai.served_app import ServedApp
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +81,7 @@ async def _serve(
         }
         served.metrics.started(seconds, facts.num_pages)
         gc.freeze()  # what is loaded stays: a full collection would take 36 ms to find that out
-        return await served.run(listener, lambda: _announce(options, listener, seconds))
+        return await served.run(listener, lambda: _announce(served, options, listener, seconds))
     finally:
         starting.cancel()
         await client.shutdown()
@@ -101,7 +105,9 @@ async def _start_engine(
     return client, starting
 
 
-def _announce(options: ServerConfig, listener: socket.socket, seconds: dict[str, float]) -> None:
+def _announce(
+    served: ServedApp, options: ServerConfig, listener: socket.socket, seconds: dict[str, float]
+) -> None:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     phases = ", ".join(f"{phase} {duration:.2f}" for phase, duration in seconds.items())
@@ -111,5 +117,5 @@ def _announce(options: ServerConfig, listener: socket.socket, seconds: dict[str,
         file=sys.stderr,
         flush=True,
     )
-    if options.host not in ("127.0.0.1", "::1", "localhost") and not options.api_key:
+    if options.host not in ("127.0.0.1", "::1", "localhost") and not served.has_keys:
         print("warning: open to the network without --api-key", file=sys.stderr, flush=True)

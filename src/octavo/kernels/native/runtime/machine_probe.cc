@@ -19,15 +19,15 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Seconds of the fastest of `passes` jobs. The barrier lets all threads begin together, so that
+// Seconds of the fastest of `passes` jobs. The meeting lets all threads begin together, so that
 // waking them does not count.
 template <typename Job>
 double fastest(ThreadPool& pool, int passes, const Job& job) {
   double best = 1e30;
   for (int pass = 0; pass < passes; ++pass) {
     Clock::time_point start;
-    pool.run([&](int worker) {
-      pool.barrier().wait(worker);
+    pool.run_on_all([&](int worker, int64_t) {
+      pool.crew().meet(worker);
       if (worker == 0) start = Clock::now();
       job(worker);
     });
@@ -64,7 +64,7 @@ double read_rate(ThreadPool& pool, const MachineProbe& probe, int64_t bytes, int
   MappedMemory memory(part * pool.num_threads());
   std::atomic<int64_t> sink{0};
   // Untouched memory is one page of zeros, which would be read from the cache.
-  pool.run([&](int worker) {
+  pool.run_on_all([&](int worker, int64_t) {
     std::memset(memory.data() + worker * part, 1, static_cast<size_t>(part));
   });
   const double best = fastest(

@@ -94,7 +94,7 @@ Matrix::Matrix(ThreadPool& pool, WeightMemory& memory, const MatrixSource& sourc
   packed_.data = memory_.get();
   constexpr int64_t kTilesPerItem = 8;
   std::atomic<int64_t> next{0};
-  pool.run([&](int) {
+  pool.run([&](int, int64_t) {
     for (int64_t tile; (tile = next.fetch_add(kTilesPerItem)) < packed_.num_tiles;) {
       pack_tiles(source.type, source.data, source.row_order, packed_, tile,
                  std::min(tile + kTilesPerItem, packed_.num_tiles));

@@ -128,29 +128,48 @@ std::byte* Program::address(const Operand& o, int64_t num_rows) const {
 
 void Program::run(const StepView& step, int64_t count, double* seconds) {
   const std::lock_guard<std::mutex> turn(callers_);
-  counters_[0].value.store(0, std::memory_order_relaxed);
-  for (ShareCounter& share : shares_[0]) share.taken.store(0, std::memory_order_relaxed);
-  pool_.run([&](int worker) { walk(step, count, seconds, worker); });
+  for (std::vector<ShareCounter>& shares : shares_) {
+    for (ShareCounter& share : shares) share.has_owner.store(false, std::memory_order_relaxed);
+  }
+  reset(0, 0);
+  pool_.run([&](int worker, int64_t phase) {
+    for (std::vector<ShareCounter>& shares : shares_) {
+      shares[static_cast<size_t>(worker)].has_owner.store(true, std::memory_order_relaxed);
+    }
+    walk(step, count, seconds, worker, phase);
+  });
 }
 
-void Program::walk(const StepView& step, int64_t count, double* seconds, int worker) {
+// Sets a turn's counters to zero. A worker looks after its own, worker 0 after all that are
+// nobody's.
+void Program::reset(size_t turn, int worker) {
+  shares_[turn][static_cast<size_t>(worker)].taken.store(0, std::memory_order_relaxed);
+  if (worker != 0) return;
+  counters_[turn].value.store(0, std::memory_order_relaxed);
+  for (ShareCounter& share : shares_[turn]) {
+    if (share.has_owner.load(std::memory_order_relaxed)) continue;
+    share.taken.store(0, std::memory_order_relaxed);
+  }
+}
+
+void Program::walk(const StepView& step, int64_t count, double* seconds, int worker,
+                   int64_t first_phase) {
   const MappedMemory& scratch = scratch_[static_cast<size_t>(worker)];
   const bool measures = seconds != nullptr && worker == 0;
-  size_t turn = 0;
+  int64_t phase = 0;  // instructions that had rows
   for (int64_t i = 0; i < count; ++i) {
     const Instruction& instruction = instructions_[static_cast<size_t>(i)];
     const auto start =
         measures ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
-    if (step.rows(static_cast<int>(instruction.rows)) > 0) {
-      // The next instruction's counters were last used before the barrier that all have passed.
-      if (worker == 0) counters_[turn ^ 1].value.store(0, std::memory_order_relaxed);
-      shares_[turn ^ 1][static_cast<size_t>(worker)].taken.store(0, std::memory_order_relaxed);
+    if (step.rows(static_cast<int>(instruction.rows)) > 0 && phase++ >= first_phase) {
+      const auto turn = static_cast<size_t>((phase - 1) % 2);
+      // The next instruction's counters were last used before the meeting that all have left.
+      reset(turn ^ 1, worker);
       instruction.kernel({instruction, step, arenas_.data(), scratch.data(), scratch.size(),
                           shared_scratch_.data(), shared_scratch_.size(), counters_[turn].value,
                           shares_[turn].data(), worker, pool_.num_threads()});
       // After the last one the workers meet at the end of the job.
-      if (i + 1 < count || seconds != nullptr) pool_.barrier().wait(worker);
-      turn ^= 1;
+      if (i + 1 < count || seconds != nullptr) pool_.crew().meet(worker);
     }
     if (measures) {
       seconds[i] =

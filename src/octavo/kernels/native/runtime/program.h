@@ -40,7 +40,8 @@ class Program {
   std::byte* address(const Operand& operand, int64_t num_rows) const;
 
  private:
-  void walk(const StepView& step, int64_t count, double* seconds, int worker);
+  void reset(size_t turn, int worker);
+  void walk(const StepView& step, int64_t count, double* seconds, int worker, int64_t first_phase);
 
   ThreadPool& pool_;
   std::mutex callers_;

@@ -45,9 +45,11 @@ struct Instruction {
   std::vector<float> floats;
 };
 
-// How many work items of one worker's share have been taken, in a cache line of its own.
+// How many work items of one worker's share have been taken, in a cache line of its own. Without an
+// owner in the job nobody else must rely on his doing what is left.
 struct alignas(64) ShareCounter {
   std::atomic<int64_t> taken{0};
+  std::atomic<bool> has_owner{false};
 };
 
 // What one worker gets for one instruction. Kernels neither allocate nor throw.
@@ -82,14 +84,16 @@ struct KernelCall {
   // The next of `items` work items, or `items` when none is left. Each worker has a share, the same
   // part of the items in every instruction: where cores share no cache, a line that another has
   // written takes 170 ns to arrive, and so rows of one part are written and read by one core. A
-  // worker whose share is done takes from the others'. With `leaves_last` it leaves their last few:
-  // those would be done as soon by their owner, and the next instruction would have to fetch what
-  // they leave behind.
+  // worker whose share is done takes from the others'. With `leaves_last` it leaves the last few to
+  // an owner who is there: he would have done them as soon, and the next instruction would have to
+  // fetch what they leave behind.
   int64_t next_of(int64_t items, bool leaves_last = true) const {
     for (int i = 0; i < num_workers; ++i) {
       const int owner = worker + i < num_workers ? worker + i : worker + i - num_workers;
       const int64_t first = owner * items / num_workers, last = (owner + 1) * items / num_workers;
-      const int64_t left = i > 0 && leaves_last ? 1 + (last - first) / 16 : 0;
+      const bool leaves =
+          i > 0 && leaves_last && shares[owner].has_owner.load(std::memory_order_relaxed);
+      const int64_t left = leaves ? 1 + (last - first) / 16 : 0;
       std::atomic<int64_t>& taken = shares[owner].taken;
       if (first + taken.load(std::memory_order_relaxed) >= last - left) continue;
       const int64_t item = first + taken.fetch_add(1, std::memory_order_relaxed);

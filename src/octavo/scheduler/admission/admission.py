@@ -1,0 +1,284 @@
+"""Who is let in: the decision on a request before any work is done for it, in microseconds.
+
+Owns the counts of what was admitted. Knows no HTTP, no clock (`now` is given, in seconds of the
+same clock as deadlines) and no engine: it is told what was measured. A refused request costs its
+tenant nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from octavo.config.tenants import Tenants
+from octavo.core.outputs import EngineStats
+from octavo.errors import RefusalCode
+from octavo.scheduler.admission.estimates import Estimates
+from octavo.scheduler.admission.tenant_table import Tenant, TenantTable
+
+MAX_RETRY_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionBounds:
+    """The server's own. A request larger than all of a bound may come when nothing else is there.
+
+    `num_slots` sequences run at the same time, `max_sequences` may be open: slots and queue.
+    """
+
+    num_slots: int
+    max_sequences: int
+    max_queued_tokens: int | None = None
+    max_queue_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a request asks for. Bytes of text are estimated as tokens, `num_prompt_ids` are exact.
+
+    `max_output_tokens` and `min_output_tokens` are of each sequence; None is no limit.
+    """
+
+    num_sequences: int = 1
+    num_text_bytes: int = 0
+    num_prompt_ids: int = 0
+    max_output_tokens: int | None = 0
+    min_output_tokens: int = 0
+    deadline: float | None = None
+
+
+LEAST_DEMAND = Demand(num_prompt_ids=1)
+"""What is refused to this is refused to any request: it need not even be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    code: RefusalCode
+    message: str
+    retry_after_seconds: int
+
+
+@dataclass(slots=True, eq=False)
+class Grant:
+    """An admitted request, until `Admission.close`. Tokens are estimates until `tokenised`."""
+
+    tenant: Tenant
+    demand: Demand
+    num_sequences: int
+    num_prompt_tokens: int
+    num_output_tokens: int
+    num_charged_tokens: float = 0
+    is_tokenised: bool = False
+    is_queued: bool = True
+    is_open: bool = True
+
+
+class Admission:
+    """One per server. A request is `admit`-ted or refused; then `tokenised`, `started` and
+    `close`-d, of which only the last is sure to come."""
+
+    def __init__(self, tenants: Tenants, bounds: AdmissionBounds) -> None:
+        self.bounds = bounds
+        self.estimates = Estimates()
+        self.load = EngineStats()
+        self.num_sequences = 0
+        self.num_queued_tokens = 0
+        self._table = TenantTable(tenants)
+
+    def refusal(self, tenant: str, demand: Demand, now: float) -> Refusal | None:
+        """Why a request is refused; None if it is not. Books nothing."""
+        entry = self._table.get(tenant, now)
+        prompt = self._num_prompt_tokens(demand)
+        return (
+            self._refused_by_rates(entry, prompt + self._num_output_tokens(demand), now)
+            or self._refused_by_tenant_queue(entry, prompt)
+            or self._refused_by_queue(demand.num_sequences, prompt)
+            or self._refused_by_wait(demand, prompt, now)
+        )
+
+    def admit(self, tenant: str, demand: Demand, now: float) -> Grant | Refusal:
+        """Decide, and book what is admitted."""
+        if refusal := self.refusal(tenant, demand, now):
+            return refusal
+        entry = self._table.get(tenant, now)
+        prompt = self._num_prompt_tokens(demand)
+        sequences = min(demand.num_sequences, self.bounds.max_sequences)
+        grant = Grant(entry, demand, sequences, prompt, self._num_output_tokens(demand))
+        if entry.requests:
+            entry.requests.take(1, now)
+        self._charge_expected(grant, now)
+        entry.num_open += 1
+        entry.num_queued_requests += 1
+        self.num_sequences += sequences
+        self._queue(entry, prompt)
+        return grant
+
+    def tokenised(self, grant: Grant, num_prompt_tokens: int, now: float) -> None:
+        """The prompts' true size is known: charge for it in place of the estimate, and learn."""
+        if grant.is_queued:
+            self._queue(grant.tenant, num_prompt_tokens - grant.num_prompt_tokens)
+        grant.num_prompt_tokens = num_prompt_tokens
+        grant.is_tokenised = True
+        self._charge_expected(grant, now)
+        if grant.demand.num_text_bytes:
+            num_text_tokens = num_prompt_tokens - grant.demand.num_prompt_ids
+            self.estimates.tokenised(grant.demand.num_text_bytes, num_text_tokens)
+
+    def started(self, grant: Grant) -> None:
+        """Its first token has come: it waits no more. Idempotent."""
+        if grant.is_queued:
+            grant.is_queued = False
+            grant.tenant.num_queued_requests -= 1
+            self._queue(grant.tenant, -grant.num_prompt_tokens)
+
+    def close(self, grant: Grant, num_output_tokens: int, now: float) -> None:
+        """It is over, however it ended: charge for what was used. Idempotent."""
+        if not grant.is_open:
+            return
+        grant.is_open = False
+        self.started(grant)
+        num_used = grant.num_prompt_tokens + num_output_tokens if grant.is_tokenised else 0
+        self._charge(grant, num_used, now)
+        grant.tenant.num_open -= 1
+        self.num_sequences -= grant.num_sequences
+        if grant.demand.max_output_tokens is None and num_output_tokens:
+            self.estimates.answered(num_output_tokens, grant.demand.num_sequences)
+
+    def queue_seconds(self, num_more_sequences: int = 1) -> float:
+        """Predicted wait of newcomers for their turn.
+
+        Either slots are short: then the last of q sequences in line waits for q of them to come
+        free, and N slots that are held for a mean time of S come free at the rate N / S (Little's
+        law). Or the prompts that are not computed yet are in the way.
+        """
+        num_in_line = self.num_sequences + num_more_sequences - self._num_slots
+        for_slot = max(0, num_in_line) / self._num_slots * self.estimates.slot_seconds
+        num_tokens = max(self.num_queued_tokens, self.load.num_waiting_tokens)
+        return max(for_slot, num_tokens * self.load.prompt_seconds_per_token)
+
+    @property
+    def _num_slots(self) -> int:
+        """Where somebody waits for pages there are no more slots than sequences that run."""
+        if self.load.num_waiting_by_reason.get("pages"):
+            return max(1, min(self.load.num_running, self.bounds.num_slots))
+        return self.bounds.num_slots
+
+    def _refused_by_rates(self, tenant: Tenant, num_tokens: int, now: float) -> Refusal | None:
+        requests, tokens = tenant.requests, tenant.tokens
+        if requests and not requests.covers(1, now):
+            return _refusal(
+                "rate_limit_requests",
+                f"{requests.rate:g} requests a second are allowed, {requests.burst:g} at once",
+                requests.seconds_until(1, now),
+            )
+        if tokens and not tokens.covers(num_tokens, now):
+            return _refusal(
+                "rate_limit_tokens",
+                f"the request asks for about {num_tokens} tokens; {tokens.rate:g} a second are "
+                f"allowed, {tokens.burst:g} at once, {max(0.0, tokens.level(now)):.0f} are left",
+                tokens.seconds_until(num_tokens, now),
+            )
+        return None
+
+    def _refused_by_tenant_queue(self, tenant: Tenant, num_tokens: int) -> Refusal | None:
+        limits = tenant.limits
+        most = limits.max_queued_requests
+        if most is not None and tenant.num_queued_requests >= most:
+            return _refusal(
+                "tenant_queue_full",
+                f"{tenant.num_queued_requests} requests of this tenant wait for their first token; "
+                f"at most {most} are allowed",
+                self.queue_seconds(),
+            )
+        if _overflows(tenant.num_queued_tokens, num_tokens, limits.max_queued_tokens):
+            return _refusal(
+                "tenant_queue_tokens_full",
+                f"{tenant.num_queued_tokens} prompt tokens of this tenant wait to be computed; "
+                f"with about {num_tokens} more there would be more than {limits.max_queued_tokens}",
+                self.queue_seconds(),
+            )
+        return None
+
+    def _refused_by_queue(self, num_sequences: int, num_tokens: int) -> Refusal | None:
+        bounds = self.bounds
+        num_beyond = self.num_sequences + min(num_sequences, bounds.max_sequences)
+        num_beyond -= bounds.max_sequences
+        if num_beyond > 0:
+            return _refusal(
+                "queue_full",
+                f"{self.num_sequences} sequences are running or waiting; with {num_sequences} more "
+                f"there would be more than {bounds.max_sequences}",
+                num_beyond / self._num_slots * self.estimates.slot_seconds,
+            )
+        if _overflows(self.num_queued_tokens, num_tokens, bounds.max_queued_tokens):
+            return _refusal(
+                "queue_tokens_full",
+                f"{self.num_queued_tokens} prompt tokens wait to be computed; with about "
+                f"{num_tokens} more there would be more than {bounds.max_queued_tokens}",
+                self.queue_seconds(),
+            )
+        return None
+
+    def _refused_by_wait(self, demand: Demand, num_tokens: int, now: float) -> Refusal | None:
+        """An empty server refuses nobody for a prediction: what it learned may be out of date."""
+        if self.num_sequences == 0:
+            return None
+        wait = self.queue_seconds(demand.num_sequences)
+        most = self.bounds.max_queue_seconds
+        if most is not None and wait > most:
+            return _refusal(
+                "queue_wait_too_long",
+                f"the request would wait about {wait:.1f} seconds; at most {most:g} are allowed",
+                wait - most,
+            )
+        if demand.deadline is None:
+            return None
+        seconds = wait + num_tokens * self.load.prompt_seconds_per_token
+        seconds += demand.min_output_tokens * self.estimates.token_seconds
+        left = demand.deadline - now
+        if seconds > left:
+            return _refusal(
+                "deadline_unreachable",
+                f"the answer would take about {seconds:.1f} seconds or more; {left:.1f} are left "
+                "to the deadline",
+                wait,
+            )
+        return None
+
+    def _num_prompt_tokens(self, demand: Demand) -> int:
+        return demand.num_prompt_ids + self.estimates.num_prompt_tokens(demand.num_text_bytes)
+
+    def _num_output_tokens(self, demand: Demand) -> int:
+        most = demand.max_output_tokens
+        each = self.estimates.num_output_tokens if most is None else most
+        return each * demand.num_sequences
+
+    def _queue(self, tenant: Tenant, num_tokens: int) -> None:
+        tenant.num_queued_tokens += num_tokens
+        self.num_queued_tokens += num_tokens
+
+    def _charge_expected(self, grant: Grant, now: float) -> None:
+        """Not more than the burst: what a larger request uses beyond becomes a debt at its end."""
+        if tokens := grant.tenant.tokens:
+            expected = grant.num_prompt_tokens + grant.num_output_tokens
+            self._charge(grant, min(expected, tokens.burst), now)
+
+    def _charge(self, grant: Grant, num_tokens: float, now: float) -> None:
+        """So many in all, in place of what was charged so far."""
+        if grant.tenant.tokens is None:
+            return
+        more = num_tokens - grant.num_charged_tokens
+        grant.num_charged_tokens = num_tokens
+        if more > 0:
+            grant.tenant.tokens.take(more, now)
+        else:
+            grant.tenant.tokens.give_back(-more, now)
+
+
+def _overflows(num_there: int, num_more: int, limit: int | None) -> bool:
+    return limit is not None and num_there > 0 and num_there + num_more > limit
+
+
+def _refusal(code: RefusalCode, message: str, seconds: float) -> Refusal:
+    """Whole seconds, at least one: that is what `Retry-After` can say."""
+    return Refusal(code, message, min(MAX_RETRY_SECONDS, max(1, math.ceil(seconds))))

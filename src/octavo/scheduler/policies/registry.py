@@ -1,0 +1,120 @@
+"""From what `--scheduling-policy` says to a policy: an own one, an entry point, or `module:Class`.
+
+Own policies are listed here, with the options that they take. Those from outside are imported when
+they are asked for, checked against the contract, and guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import MappingProxyType
+from typing import Final, cast
+
+from octavo.config.engine import EngineConfig
+from octavo.errors import ConfigError
+from octavo.scheduler.policies.cache_aware import CacheAware
+from octavo.scheduler.policies.deadline import Deadline
+from octavo.scheduler.policies.fair import Fair
+from octavo.scheduler.policies.fcfs import Fcfs
+from octavo.scheduler.policies.guarded import GuardedPolicy
+from octavo.scheduler.policies.priority import Priority
+from octavo.scheduler.policies.sjf import Sjf
+from octavo.scheduler.policy import (
+    CONTRACT_VERSION,
+    PolicyFactory,
+    PolicyFacts,
+    SchedulingPolicy,
+)
+
+ENTRY_POINT_GROUP = "octavo.scheduling_policies"
+
+
+def _priority(config: EngineConfig) -> PolicyFactory:
+    return partial(Priority, ageing_seconds=config.priority_ageing_seconds)
+
+
+def _deadline(config: EngineConfig) -> PolicyFactory:
+    return partial(Deadline, horizon_seconds=config.deadline_horizon_seconds)
+
+
+POLICIES: Final = MappingProxyType[str, Callable[[EngineConfig], PolicyFactory]](
+    {
+        "fcfs": lambda _: Fcfs,
+        "priority": _priority,
+        "sjf": lambda _: Sjf,
+        "fair": lambda _: Fair,
+        "deadline": _deadline,
+        "cache_aware": lambda _: CacheAware,
+    }
+)
+
+
+def policy_factory(config: EngineConfig) -> PolicyFactory:
+    """How to make the policy that `config.scheduling_policy` names. Raises ConfigError.
+
+    A policy from outside comes in a `GuardedPolicy`; if it cannot be made, or is of another version
+    of the contract, the factory raises ConfigError.
+    """
+    if config.scheduling_policy in POLICIES:
+        return POLICIES[config.scheduling_policy](config)
+    return partial(_make_guarded, config.scheduling_policy, find_factory(config))
+
+
+def find_factory(config: EngineConfig) -> PolicyFactory:
+    """As `policy_factory`, but unguarded and unchecked: for tests of a policy."""
+    name = config.scheduling_policy
+    if name in POLICIES:
+        return POLICIES[name](config)
+    found = _load_reference(name) if ":" in name else _load_entry_point(name)
+    if not callable(found):
+        raise ConfigError(
+            f"--scheduling-policy {name} is {found!r}; a class or function that takes PolicyFacts"
+            " is allowed"
+        )
+    return cast("PolicyFactory", found)
+
+
+def _load_reference(name: str) -> object:
+    module, _, attribute = name.partition(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except Exception as error:  # the module is foreign code, which may raise anything
+        raise ConfigError(
+            f"--scheduling-policy {name} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _load_entry_point(name: str) -> object:
+    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in found:
+        allowed = ", ".join([*POLICIES, *sorted(set(found) - set(POLICIES))])
+        raise ConfigError(
+            f"--scheduling-policy is {name!r}; {allowed}, a name from the entry points of"
+            f" {ENTRY_POINT_GROUP}, or module:Class is allowed"
+        )
+    try:
+        return found[name].load()
+    except Exception as error:  # as above
+        raise ConfigError(
+            f"--scheduling-policy {name} ({found[name].value}) cannot be loaded:"
+            f" {type(error).__name__}: {error}"
+        ) from error
+
+
+def _make_guarded(name: str, factory: PolicyFactory, facts: PolicyFacts) -> SchedulingPolicy:
+    try:
+        policy = factory(facts)
+        version = getattr(policy, "contract_version", None)
+    except Exception as error:  # as above
+        raise ConfigError(
+            f"--scheduling-policy {name} cannot be made: {type(error).__name__}: {error}"
+        ) from error
+    if version != CONTRACT_VERSION:
+        raise ConfigError(
+            f"--scheduling-policy {name} has contract_version {version!r}; {CONTRACT_VERSION} is"
+            " allowed"
+        )
+    return GuardedPolicy(policy)

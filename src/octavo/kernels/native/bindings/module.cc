@@ -22,6 +22,7 @@
 #include "bindings/arrays.h"
 #include "bindings/kv_cache.h"
 #include "bindings/machine_probe.h"
+#include "bindings/string_array.h"
 #include "formats/activation.h"
 #include "octavo/levels.h"
 #include "runtime/instruction.h"
@@ -422,6 +423,7 @@ NB_MODULE(_native, m) {
   bind_program(m);
   bind_kv_cache(m);
   bind_machine_probe(m);
+  bind_string_array(m);
 }
 
 }  // namespace octavo

@@ -21,8 +21,8 @@ from tests.simulate.machines import LinearTimes, engine, request, run_of
 TIMES = LinearTimes(fixed=0.002, per_token=0.0005)
 
 
-def run_with(policy: str, requests: Sequence[TraceRequest], **options: object) -> Run:
-    return run_of(requests, engine(scheduling_policy=policy, **options), times=TIMES)
+def run_with(policy: str, requests: Sequence[TraceRequest]) -> Run:
+    return run_of(requests, engine(scheduling_policy=policy), times=TIMES)
 
 
 def p99(samples: Sequence[float]) -> float:

@@ -114,3 +114,9 @@ def log_softmax(logits: F32) -> F64:
 
 def rank(logits: F32, token: int) -> int:
     return int(np.flatnonzero(falling_order(logits) == token)[0]) + 1
+
+
+def candidate_scores(logits: F32, wishes: Wishes) -> F32:
+    """Log softmax first, then bias and penalties."""
+    with np.errstate(invalid="ignore"):
+        return adjusted(log_softmax(logits).astype(np.float32), wishes)

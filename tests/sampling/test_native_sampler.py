@@ -294,3 +294,67 @@ def test_flat_rows_are_cut_by_top_p_as_by_sorting(scale: float, top_p: float) ->
     rows = [Wishes(seed=seed, top_p=top_p, temperature=1.3) for seed in range(6)]
     token_ids = run_native(logits, rows)[0]
     assert token_ids.tolist() == [reference.choose(logits[i], rows[i]) for i in range(6)]
+
+
+CANDIDATES = -2
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("vocab_size", [3001, 300])
+def test_candidates_are_the_most_probable_tokens(level: str, vocab_size: int) -> None:
+    """More of them than the API reports as alternatives."""
+    logits = random_logits(12, 4, vocab_size)
+    token_ids, _, logprobs, top_ids, top_logprobs, _ = run_native(
+        logits, [Wishes()] * 4, num_top=70, level=level, target=CANDIDATES
+    )
+    for i in range(4):
+        order = reference.falling_order(logits[i])[:70]
+        assert top_ids[i].tolist() == order.tolist()
+        expected = reference.log_softmax(logits[i])[order]
+        np.testing.assert_allclose(top_logprobs[i], expected, rtol=0, atol=2e-6)
+    assert token_ids.tolist() == top_ids[:, 0].tolist()
+    assert logprobs.tolist() == top_logprobs[:, 0].tolist()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_bans_and_penalties_act_on_the_scores_of_candidates(
+    level: str, data: st.DataObject
+) -> None:
+    vocab_size = data.draw(st.sampled_from([1, 17, 257, 1000]))
+    logits = random_logits(data.draw(st.integers(0, 2**32)), 1, vocab_size)
+    wishes = data.draw(wishes_for(vocab_size))
+    _, _, _, top_ids, top_logprobs, num_undefined = run_native(
+        logits, [wishes], num_top=30, level=level, target=CANDIDATES
+    )
+    scores = reference.candidate_scores(logits[0], wishes)
+    expected = np.sort(scores[scores > -np.inf])[::-1][:30]
+    if num_undefined:  # all are banned
+        assert (top_ids[0, 0], len(expected)) == (0, 0)
+        return
+    ids = top_ids[0][top_ids[0] >= 0]
+    assert len(set(ids.tolist())) == len(ids) == len(expected)
+    np.testing.assert_allclose(top_logprobs[0, : len(ids)], scores[ids], rtol=1e-6, atol=2e-6)
+    np.testing.assert_allclose(scores[ids], expected, rtol=1e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("edits", [{}, {1: 2.0}])
+def test_a_beam_without_usable_logits_has_token_0_of_no_probability(
+    edits: dict[int, float],
+) -> None:
+    logits = np.full((1, 300), np.nan, np.float32)
+    token_ids, _, _, top_ids, top_logprobs, num_undefined = run_native(
+        logits, [Wishes(edits=edits)], num_top=2, target=CANDIDATES
+    )
+    assert num_undefined == 1
+    assert token_ids.tolist() == [0]
+    assert top_ids.tolist() == [[0, -1]]
+    assert top_logprobs.tolist() == [[-np.inf, -np.inf]]
+
+
+def test_a_target_that_is_no_token_is_refused() -> None:
+    with pytest.raises(ValueError, match="target holds token -3"):
+        run_native(random_logits(0, 1, 100), [Wishes()], target=-3)
+    with pytest.raises(ValueError, match="candidates need num_top"):
+        run_native(random_logits(0, 1, 100), [Wishes()], target=CANDIDATES, num_top=0)

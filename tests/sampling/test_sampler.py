@@ -219,3 +219,27 @@ def test_rows_without_usable_logits_are_counted_step_by_step() -> None:
     assert sampler.num_undefined_rows == 1
     sampler.sample(np.zeros((1, VOCAB_SIZE), np.float32), step, STOPS)
     assert sampler.num_undefined_rows == 0
+
+
+def test_a_beam_gets_candidates_whatever_others_ask_for() -> None:
+    """Four beams and three ids that end one: the best seven tokens."""
+    params = SamplingParams(use_beam_search=True, n=4, stop_token_ids=[7, 11], min_tokens=9)
+    beam = new_sequence(params)
+    other = new_sequence(SamplingParams(logprobs=20), name="b")
+    wide = new_sequence(SamplingParams(use_beam_search=True, beam_width=30), name="c")
+    logits = random_logits(3)
+    alone = sample(logits[:1], decode(beam))[0]
+    assert sample(logits, decode(beam), decode(other), decode(wide))[0] == alone
+    assert alone.token_id is None
+    assert alone.candidates is not None
+    scores = reference.candidate_scores(logits[0], wishes_of(beam))
+    order = reference.falling_order(scores)[:7]
+    assert alone.candidates.token_ids == order.tolist()
+    np.testing.assert_allclose(alone.candidates.logprobs, scores[order], rtol=0, atol=2e-6)
+
+
+def test_a_beam_that_ignores_the_end_of_text_needs_no_more_candidates_than_beams() -> None:
+    beam = new_sequence(SamplingParams(use_beam_search=True, beam_width=5, ignore_eos=True))
+    (result,) = sample(random_logits(1), decode(beam))
+    assert result.candidates is not None
+    assert len(result.candidates.token_ids) == 5

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import load_tenants
@@ -27,7 +27,7 @@ from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.tokenization import ChatTemplate
+from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
 from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
 
@@ -87,7 +87,7 @@ class Brake:
 class Server:
     """One running server and what tests look at."""
 
-    app: FastAPI
+    app: Starlette
     engine: Engine
     client: InProcessEngine
     http: httpx.AsyncClient
@@ -166,6 +166,7 @@ class Setup:
     tokenizer: ByteTokenizer = field(default_factory=ChatByteTokenizer)
     headers: Mapping[str, str] = field(default_factory=dict)
     template: str = TEMPLATE
+    takes_priority: bool = False
 
     def build(self) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
@@ -218,7 +219,11 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
     model = ModelInfo(
-        names=(MODEL, "alias"), max_model_len=CONTEXT, max_num_seqs=MAX_NUM_SEQS, created=1
+        names=(MODEL, "alias"),
+        max_model_len=CONTEXT,
+        max_num_seqs=MAX_NUM_SEQS,
+        created=1,
+        takes_priority=setup.takes_priority,
     )
     tenants = load_tenants(setup.options)
     app = build_app(client, inputs, model, setup.options, metrics, tenants)

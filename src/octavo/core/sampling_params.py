@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
-from octavo.errors import InvalidRequest
+from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MAX_N = 16
+MAX_BEAM_WIDTH = 64
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARS = 256
 MAX_LOGIT_BIAS = 1024
@@ -20,6 +22,16 @@ MAX_LOGPROBS = 20
 MAX_TOKEN_IDS = 1024
 GREEDY_TEMPERATURE = 1e-5
 """Temperatures below this choose greedily: dividing by them would only overflow."""
+
+_ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
+    ("temperature", (0.0, 1.0)),
+    ("top_p", (1.0,)),
+    ("top_k", (0, -1)),
+    ("min_p", (0.0,)),
+    ("logprobs", (None,)),
+    ("prompt_logprobs", (None,)),
+)
+"""Beams are not drawn, and their texts are not known before the end."""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,6 +42,13 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     likewise for the prompt. `seed` fixes the draw by (seed, position), whatever else runs.
     `spaces_between_special_tokens` changes nothing: no tokenizer here writes any, as
     transformers' fast ones do not.
+
+    With `use_beam_search` the answers are the `n` best of `beam_width` (None: n) beams, best first,
+    as transformers finds them. A beam is worth the sum of its log probabilities divided by its
+    length to the power of `length_penalty`; `early_stopping` says when to stop: true at the first
+    `beam_width` beams that ended, false when the best open beam would not be worth more if it ended
+    now, "never" when it could not be at any length. Bias, penalties and `min_tokens` act on log
+    probabilities there.
     """
 
     n: int = 1
@@ -53,6 +72,10 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
     detokenize: bool = True
+    use_beam_search: bool = False
+    beam_width: int | None = None
+    length_penalty: float = 1.0
+    early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
         _integer("n", self.n, 1, MAX_N)
@@ -79,6 +102,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 _integer(name, value, 0, MAX_LOGPROBS)
         self._check_stops()
         self._check_logit_bias()
+        self._check_beams()
 
     def _check_stops(self) -> None:
         stops = self.stop_strings
@@ -106,6 +130,59 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         _ids("logit_bias", list(self.logit_bias))
         for token_id, bias in self.logit_bias.items():
             _real(f"logit_bias[{token_id}]", bias, -100.0, 100.0)
+
+    def _check_beams(self) -> None:
+        _real("length_penalty", self.length_penalty, -10.0, 10.0)
+        if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
+            raise InvalidRequest(
+                f"early_stopping is {self.early_stopping!r}; true, false or 'never' is allowed",
+                param="early_stopping",
+            )
+        if not self.use_beam_search:
+            self._refuse_beam_options()
+            return
+        if self.beam_width is not None:
+            _integer("beam_width", self.beam_width, self.n, MAX_BEAM_WIDTH)
+        if self.max_tokens == 0:
+            raise InvalidRequest(
+                "max_tokens is 0; with use_beam_search at least 1 is allowed", param="max_tokens"
+            )
+        self._refuse_sampling_options()
+
+    def _refuse_beam_options(self) -> None:
+        for name, default in (
+            ("beam_width", None),
+            ("length_penalty", 1.0),
+            ("early_stopping", False),
+        ):
+            if getattr(self, name) != default:
+                raise InvalidRequest(
+                    f"{name} is given without use_beam_search, which must be true", param=name
+                )
+
+    def _refuse_sampling_options(self) -> None:
+        if self.stop_strings:
+            raise UnsupportedParameter(
+                "stop strings are given with use_beam_search; stop_token_ids is allowed",
+                param="stop",
+                code="unsupported_parameter",
+            )
+        for name, allowed in _ALLOWED_WITH_BEAMS:
+            value = getattr(self, name)
+            if value not in allowed:
+                words = " or ".join("no value" if word is None else repr(word) for word in allowed)
+                raise UnsupportedParameter(
+                    f"{name} is {value!r}; with use_beam_search {words} is allowed",
+                    param=name,
+                    code="unsupported_parameter",
+                )
+
+    @property
+    def num_beams(self) -> int:
+        """How many beams the search follows; 0 if there is none."""
+        if not self.use_beam_search:
+            return 0
+        return self.n if self.beam_width is None else self.beam_width
 
     @property
     def stop_strings(self) -> Sequence[str]:

@@ -53,12 +53,21 @@ class ScheduledStep:
     moves: list[PageMove] = field(default_factory=list)
 
 
+class Candidates(NamedTuple):
+    """The tokens that a beam may go on with, best first, and their log probabilities after bias,
+    penalties and bans. At least one."""
+
+    token_ids: list[int]
+    logprobs: list[float]
+
+
 @dataclass(slots=True)
 class SequenceResult:
     """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
-    prompt token at position start + i + 1."""
+    prompt token at position start + i + 1. A beam has `candidates` instead of a token."""
 
     token_id: int | None = None
+    candidates: Candidates | None = None
     logprobs: TokenLogprobs | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
 
@@ -68,9 +77,11 @@ class StepResult:
     """One result per scheduled sequence, in the same order.
 
     `num_undefined_rows` of the drawn tokens had no usable logit (all NaN or -inf) to choose by.
-    `native_cpu_seconds`: processor time of the calling thread in native code.
+    `native_cpu_seconds`: processor time of the calling thread in native code. `move_seconds`: how
+    long the step's page moves took.
     """
 
     results: list[SequenceResult]
     num_undefined_rows: int = 0
     native_cpu_seconds: float = 0.0
+    move_seconds: float = 0.0

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.errors import InvalidRequest, PromptTooLong
-from octavo.tokenization import ChatTemplate, Tokenizer, encode_chat
+from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
+from octavo.tokenization.chat import encode_chat
+from octavo.tokenization.chat_template import ChatTemplate
+from octavo.tokenization.tokenizer import Tokenizer
 
 Message = Mapping[str, object]
 
@@ -135,6 +137,12 @@ class InputProcessor:
         )
 
     def _check_params(self, params: SamplingParams) -> None:
+        if params.use_beam_search:
+            raise UnsupportedParameter(
+                "use_beam_search is true; the engine does not support it yet",
+                param="use_beam_search",
+                code="unsupported_parameter",
+            )
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
         for name, ids in (

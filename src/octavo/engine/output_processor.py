@@ -13,7 +13,7 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import Sequence
 from octavo.scheduler.scheduler import SequenceUpdate
 from octavo.scheduler.stopping import Finish
-from octavo.tokenization import StopMatcher
+from octavo.tokenization.stop_matcher import StopMatcher
 
 
 class IncrementalDetokenizer(Protocol):

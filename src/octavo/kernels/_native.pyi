@@ -4,6 +4,7 @@ The names of array and tuple types are for annotations: they exist in this stub 
 """
 
 from collections.abc import Sequence
+from mmap import mmap
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,15 @@ def dequantize(type_name: str, data: U8, count: int) -> F32:
     """`count` values of a GGUF tensor type ("F32", "F16", "BF16", "Q4_0", ... "Q6_K").
 
     Raises ValueError unless `data` holds exactly so many.
+    """
+
+def read_strings(
+    buffer: mmap | bytes, position: int, count: int, max_bytes: int
+) -> tuple[list[str], int]:
+    """At most `count` strings from `position` on, and the position behind the last of them.
+
+    Each is a 64-bit little-endian length and that many bytes of UTF-8, as in GGUF. Ends early
+    before a string that has more than `max_bytes`, passes the buffer's end, or is no UTF-8.
     """
 
 def measure_read_rate(pool: ThreadPool, level: str, num_bytes: int, passes: int) -> float:
@@ -105,6 +115,14 @@ class KvCache:
     def read_page(self, layer: int, page: int) -> F32:
         """[num_kv_heads, 2, head_dim * 16] as float32, for tests, with scales applied. Int8
         keys are transformed, as they are in the page (native kernels/hadamard.h)."""
+    @property
+    def page_bytes(self) -> int:
+        """Of one page in all layers."""
+    # The content of a page as it lies in memory, of all layers, bit for bit. Buffers have
+    # `page_bytes` bytes. Raises ValueError if not, or if there is no such page.
+    def copy_page(self, source: int, target: int) -> None: ...
+    def save_page(self, page: int, out: U8) -> None: ...
+    def load_page(self, page: int, data: U8) -> None: ...
 
 class Step:
     """Binds the stable buffers of `runner/step.py` once. Holds references to them.
@@ -170,5 +188,7 @@ class Sampler:
         Returns token ids, ranks and log probabilities, each [rows]; the most probable ids and their
         log probabilities, [rows, largest num_top], -1 and -inf where there is none; and the number
         of rows that had no logit above -inf, whose token is 0. Ranks and log probabilities are 0
-        where num_top is -1. Raises ValueError when a row points outside the other arrays.
+        where num_top is -1. A row whose target is -2 chooses nothing: its num_top best, at least
+        one, are scored after bias and penalties. Raises ValueError when a row points outside the
+        other arrays.
         """

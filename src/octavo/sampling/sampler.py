@@ -14,13 +14,14 @@ import numpy as np
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult
+from octavo.core.schedule import Candidates, ScheduledSequence, ScheduledStep, SequenceResult
 from octavo.core.sequence import Sequence
 from octavo.kernels import _native as native
 
 _ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
 _SEED_MASK = 2**64 - 1
 _DRAW = -1
+_CANDIDATES = -2
 _NO_LOGPROBS = -1
 _BAN = float("-inf")
 
@@ -71,7 +72,7 @@ class Sampler:
     seed and tokens, and on nothing else: not on the batch, the threads or the instruction set.
 
     Draws use the number Philox4x32-10 gives for (seed, position). Filters come in vLLM's order:
-    logit bias, penalties, temperature, min_p, top_k, top_p.
+    logit bias, penalties, temperature, min_p, top_k, top_p. For a beam nothing is drawn.
     """
 
     def __init__(self, vocab_size: int, pool: native.ThreadPool, level: str | None = None) -> None:
@@ -122,6 +123,9 @@ class Sampler:
         histories: dict[tuple[str, int], _History],
     ) -> None:
         params = sequence.params
+        target, num_top = _DRAW, _NO_LOGPROBS if params.logprobs is None else params.logprobs
+        if params.use_beam_search:
+            target, num_top = _CANDIDATES, _num_candidates(params, stop_token_ids)
         history = (0, 0, 0)
         if _has_penalties(params):
             kept = histories[sequence.key] = self._history(sequence)
@@ -144,9 +148,9 @@ class Sampler:
                 params.presence_penalty,
                 params.frequency_penalty,
                 row,
-                _DRAW,
+                target,
                 params.top_k,
-                _NO_LOGPROBS if params.logprobs is None else params.logprobs,
+                num_top,
                 *history,
                 edits_begin,
                 len(batch.edit_ids),
@@ -191,15 +195,14 @@ class _Entries:
     top_logprobs: native.F64
 
     def logprobs_of(self, row: int, num_top: int) -> TokenLogprobs:
-        top = self.top_ids[row, :num_top]
-        count = int(np.count_nonzero(top >= 0))
         return TokenLogprobs(
-            token_id=self.token_ids[row],
-            logprob=self.logprobs[row],
-            rank=self.ranks[row],
-            top_token_ids=top[:count].tolist(),
-            top_logprobs=self.top_logprobs[row, :count].tolist(),
+            self.token_ids[row], self.logprobs[row], self.ranks[row], *self.top(row, num_top)
         )
+
+    def top(self, row: int, num_top: int) -> Candidates:
+        ids = self.top_ids[row, :num_top]
+        count = int(np.count_nonzero(ids >= 0))
+        return Candidates(ids[:count].tolist(), self.top_logprobs[row, :count].tolist())
 
 
 def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]) -> SequenceResult:
@@ -210,12 +213,22 @@ def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]
         result.prompt_logprobs = [
             entries.logprobs_of(next(rows), num_top) for _ in _scored_tokens(scheduled)
         ]
-    if scheduled.samples:
-        row = next(rows)
+    if not scheduled.samples:
+        return result
+    row = next(rows)
+    if params.use_beam_search:
+        result.candidates = entries.top(row, num_top=entries.top_ids.shape[1])
+    else:
         result.token_id = entries.token_ids[row]
         if params.logprobs is not None:
             result.logprobs = entries.logprobs_of(row, params.logprobs)
     return result
+
+
+def _num_candidates(params: SamplingParams, stop_token_ids: frozenset[int]) -> int:
+    """So many of one beam's best tokens are sure to hold as many that go on as there are beams."""
+    stops = frozenset(params.stop_token_ids or ())
+    return params.num_beams + len(stops if params.ignore_eos else stops | stop_token_ids)
 
 
 def _scored_tokens(scheduled: ScheduledSequence) -> list[int]:

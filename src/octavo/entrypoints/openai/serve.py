@@ -12,14 +12,19 @@ import socket
 import sys
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from octavo import __version__
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
+from octavo.core.outputs import EngineFacts
 from octavo.engine.child import ChildEngine, SupervisionLimits
-from octavo.engine.client import EngineClient, EngineFacts
+from octavo.engine.client import EngineClient
 from octavo.errors import ConfigError
 from octavo.hub.find import find_model
+
+if TYPE_CHECKING:
+    from octavo.entrypoints.openai.served_app import ServedApp
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +35,7 @@ def run_server(config: EngineConfig, options: ServerConfig) -> int:
     Raises `ConfigError`, `WeightError`, `TokenizerError` or `FetchError` when it cannot start.
     """
     start_time = time.perf_counter()
+    gc.disable()  # what starting makes stays, so that collecting it is time spent for nothing
     _start_log()
     names = options.served_model_name or (config.model,)
     options = replace(options, served_model_name=names)
@@ -76,8 +82,9 @@ async def _serve(
             "total": time.perf_counter() - start_time,
         }
         served.metrics.started(seconds, facts.num_pages)
-        gc.freeze()  # what is loaded stays: a full collection would take 36 ms to find that out
-        return await served.run(listener, lambda: _announce(options, listener, seconds))
+        gc.freeze()  # a full collection would take 36 ms to find out that all this stays
+        gc.enable()
+        return await served.run(listener, lambda: _announce(served, options, listener, seconds))
     finally:
         starting.cancel()
         await client.shutdown()
@@ -101,7 +108,9 @@ async def _start_engine(
     return client, starting
 
 
-def _announce(options: ServerConfig, listener: socket.socket, seconds: dict[str, float]) -> None:
+def _announce(
+    served: ServedApp, options: ServerConfig, listener: socket.socket, seconds: dict[str, float]
+) -> None:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     phases = ", ".join(f"{phase} {duration:.2f}" for phase, duration in seconds.items())
@@ -111,5 +120,5 @@ def _announce(options: ServerConfig, listener: socket.socket, seconds: dict[str,
         file=sys.stderr,
         flush=True,
     )
-    if options.host not in ("127.0.0.1", "::1", "localhost") and not options.api_key:
+    if options.host not in ("127.0.0.1", "::1", "localhost") and not served.has_keys:
         print("warning: open to the network without --api-key", file=sys.stderr, flush=True)

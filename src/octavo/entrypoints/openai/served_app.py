@@ -11,11 +11,12 @@ from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import load_tenants
 from octavo.engine.client import EngineClient
-from octavo.engine.factory import Front, load_front
+from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.scheduler.policies.registry import POLICIES
 
 EXIT_ENGINE_GONE = 1
 """Exit status after the engine died for good."""
@@ -31,11 +32,13 @@ class ServedApp:
         max_model_len = front.inputs.max_model_len
         self._options = options
         self._client = client
+        self.has_keys = bool(options.api_key or tenants.keys)
         self.metrics = EngineMetrics(
             options.served_model_name[0],
             max_model_len,
             _page_facts(front),
             shares_process=not options.engine_process,
+            policy=resolved.scheduling_policy,
             tenants=tenants.named,
         )
         model = ModelInfo(
@@ -43,6 +46,7 @@ class ServedApp:
             max_model_len=max_model_len,
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
+            takes_priority=_takes_priority(resolved),
         )
         self.app = build_app(client, front.inputs, model, options, self.metrics, tenants)
 
@@ -57,6 +61,12 @@ class ServedApp:
         server.should_exit = True
         await serving
         return EXIT_ENGINE_GONE if engine_is_gone else 0
+
+
+def _takes_priority(config: EngineConfig) -> bool:
+    """Whether a request's priority changes anything. Policies from outside may use it."""
+    policy = config.scheduling_policy
+    return policy == "priority" or policy not in POLICIES
 
 
 def _page_facts(front: Front) -> dict[str, str]:

@@ -31,9 +31,35 @@ void check_ids(const char* what, const int32_t* ids, int64_t count, int64_t voca
   }
 }
 
-bool has_penalties(const SampleRow& row) {
-  return row.repetition_penalty != 1 || row.presence_penalty != 0 || row.frequency_penalty != 0;
+bool is_penalised(const SampleRow& row) {
+  return row.history_begin < row.history_end &&
+         (row.repetition_penalty != 1 || row.presence_penalty != 0 || row.frequency_penalty != 0);
 }
+
+bool is_adjusted(const SampleRow& row) {
+  return row.edits_begin != row.edits_end || is_penalised(row);
+}
+
+// The most probable tokens of one row of output, empty at first.
+class TopColumns {
+ public:
+  TopColumns(const SampleOutput& output, int64_t index)
+      : ids_(output.top_ids + index * output.max_top),
+        logprobs_(output.top_logprobs + index * output.max_top) {
+    std::fill_n(ids_, output.max_top, -1);
+    std::fill_n(logprobs_, output.max_top, -static_cast<double>(INFINITY));
+  }
+  void set(int64_t column, int32_t id, double logprob) const {
+    ids_[column] = id;
+    logprobs_[column] = logprob;
+  }
+  int32_t id(int64_t column) const { return ids_[column]; }
+  double logprob(int64_t column) const { return logprobs_[column]; }
+
+ private:
+  int32_t* ids_;
+  double* logprobs_;
+};
 
 }  // namespace
 
@@ -54,12 +80,20 @@ struct Sampler::Worker {
  private:
   int32_t choose(const SampleInput& input, const SampleRow& row, const float* logits);
   const float* adjust(const SampleInput& input, const SampleRow& row, const float* logits);
+  // Biases and penalties, on `adjusted`.
+  void adjust_copy(const SampleInput& input, const SampleRow& row);
   void repeat_penalty(const SampleInput& input, const SampleRow& row);
   void output_penalties(const SampleInput& input, const SampleRow& row);
   void report(const SampleOutput& output, int64_t index, const SampleRow& row, int32_t token);
+  void report_candidates(const SampleInput& input, const SampleOutput& output, int64_t index);
+  // Makes these logits `raw`, and the ones that logprob() is about.
+  void normalise(const float* logits);
+  double logprob(float logit) const;
 
   TokenDraw draw;
   LogitRow raw;
+  double top = 0;      // the largest logit
+  double log_sum = 0;  // log of the sum of exp(logit - top)
   std::vector<float> adjusted;
   std::vector<int32_t> occurrences;  // zero between rows
   std::vector<float> block_sums;
@@ -68,12 +102,13 @@ struct Sampler::Worker {
 void Sampler::Worker::sample(const SampleInput& input, const SampleOutput& output, int64_t index) {
   const SampleRow& row = input.rows[index];
   const float* logits = input.logits + row.logit_row * input.row_stride;
-  const int32_t token = row.target >= 0 ? row.target : choose(input, row, logits);
-  output.token_ids[index] = token;
   output.ranks[index] = 0;
   output.logprobs[index] = 0;
+  if (row.target == kCandidates) return report_candidates(input, output, index);
+  const int32_t token = row.target >= 0 ? row.target : choose(input, row, logits);
+  output.token_ids[index] = token;
   if (row.num_top < 0) return;
-  raw.set(logits, 1.0f);
+  normalise(logits);
   report(output, index, row, token);
 }
 
@@ -88,17 +123,19 @@ int32_t Sampler::Worker::choose(const SampleInput& input, const SampleRow& row,
 
 const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& row,
                                      const float* logits) {
-  const bool penalised = has_penalties(row) && row.history_begin < row.history_end;
-  if (!penalised && row.edits_begin == row.edits_end) return logits;
+  if (!is_adjusted(row)) return logits;
   std::copy_n(logits, adjusted.size(), adjusted.begin());
+  adjust_copy(input, row);
+  return adjusted.data();
+}
+
+void Sampler::Worker::adjust_copy(const SampleInput& input, const SampleRow& row) {
   for (int32_t i = row.edits_begin; i < row.edits_end; ++i) {
     adjusted[static_cast<size_t>(input.edit_ids[i])] += input.edit_values[i];
   }
-  if (penalised) {
-    repeat_penalty(input, row);
-    output_penalties(input, row);
-  }
-  return adjusted.data();
+  if (!is_penalised(row)) return;
+  repeat_penalty(input, row);
+  output_penalties(input, row);
 }
 
 // Keskar et al., "CTRL", 2019, in the form that Hugging Face gave it: once per token of the
@@ -131,27 +168,55 @@ void Sampler::Worker::output_penalties(const SampleInput& input, const SampleRow
   }
 }
 
+void Sampler::Worker::normalise(const float* logits) {
+  raw.set(logits, 1.0f);
+  top = raw.max();
+  log_sum = std::isfinite(top) ? std::log(raw.sum_blocks(kLogMinWeight, block_sums)) : 0;
+}
+
+double Sampler::Worker::logprob(float logit) const {
+  if (std::isfinite(top) && logit == logit) return static_cast<double>(logit) - top - log_sum;
+  return logit == INFINITY ? 0.0 : -static_cast<double>(INFINITY);
+}
+
 void Sampler::Worker::report(const SampleOutput& output, int64_t index, const SampleRow& row,
                              int32_t token) {
-  const double top = raw.max();
-  const bool finite = std::isfinite(top);
-  const double log_sum = finite ? std::log(raw.sum_blocks(kLogMinWeight, block_sums)) : 0;
-  const auto logprob = [&](float logit) {
-    if (finite && logit == logit) return static_cast<double>(logit) - top - log_sum;
-    return logit == INFINITY ? 0.0 : -static_cast<double>(INFINITY);
-  };
   output.logprobs[index] = logprob(raw.logits()[token]);
   output.ranks[index] =
       static_cast<int32_t>(raw.passes().count_before(raw.logits(), raw.size(), token)) + 1;
-  int32_t* ids = output.top_ids + index * output.max_top;
-  double* logprobs = output.top_logprobs + index * output.max_top;
-  std::fill_n(ids, output.max_top, -1);
-  std::fill_n(logprobs, output.max_top, -static_cast<double>(INFINITY));
+  const TopColumns columns(output, index);
   if (row.num_top == 0) return;
+  int64_t column = 0;
   for (const TokenValue& best : raw.largest(row.num_top)) {
-    *ids++ = best.id;
-    *logprobs++ = logprob(best.logit);
+    columns.set(column++, best.id, logprob(best.logit));
   }
+}
+
+// The order of Hugging Face's beam search: log softmax first, then bans and penalties.
+void Sampler::Worker::report_candidates(const SampleInput& input, const SampleOutput& output,
+                                        int64_t index) {
+  const SampleRow& row = input.rows[index];
+  const float* logits = input.logits + row.logit_row * input.row_stride;
+  normalise(logits);
+  const bool is_changed = is_adjusted(row);
+  if (is_changed) {
+    std::transform(logits, logits + raw.size(), adjusted.begin(),
+                   [&](float logit) { return static_cast<float>(logprob(logit)); });
+    adjust_copy(input, row);
+    raw.set(adjusted.data(), 1.0f);
+  }
+  const TopColumns columns(output, index);
+  int64_t column = 0;
+  for (const TokenValue& best : raw.largest(row.num_top)) {
+    const double score = is_changed ? static_cast<double>(best.logit) : logprob(best.logit);
+    if (score != -INFINITY) columns.set(column++, best.id, score);
+  }
+  if (column == 0) {
+    columns.set(0, 0, -INFINITY);
+    num_undefined->fetch_add(1, std::memory_order_relaxed);
+  }
+  output.token_ids[index] = columns.id(0);
+  output.logprobs[index] = columns.logprob(0);
 }
 
 Sampler::Sampler(ThreadPool& pool, const RowPasses& passes, int64_t vocab_size)
@@ -175,7 +240,10 @@ void Sampler::check(const SampleInput& input) const {
     check_range("prompt", row.history_begin, row.output_begin, input.history_size);
     check_range("answer", row.output_begin, row.history_end, input.history_size);
     check_range("edits", row.edits_begin, row.edits_end, input.num_edits);
-    if (row.target >= vocab_size_) check_ids("target", &row.target, 1, vocab_size_);
+    if (row.target >= vocab_size_ || row.target < kCandidates) {
+      check_ids("target", &row.target, 1, vocab_size_);
+    }
+    if (row.target == kCandidates && row.num_top < 1) refuse("candidates need num_top");
     // Written so that NaN is refused.
     if (!(row.temperature >= 0 && row.top_p > 0 && row.min_p >= 0 && row.repetition_penalty > 0)) {
       refuse("temperature and min_p are at least 0, top_p and repetition_penalty above 0");

@@ -13,6 +13,10 @@
 
 namespace octavo {
 
+// Values of SampleRow::target that are no token.
+inline constexpr int32_t kDraw = -1;        // draw one
+inline constexpr int32_t kCandidates = -2;  // choose none: the num_top best to go on with
+
 // One token to draw or to score. Layout = kSampleRowFormat (Python's struct notation).
 struct SampleRow {
   uint64_t seed;
@@ -24,7 +28,7 @@ struct SampleRow {
   float presence_penalty;
   float frequency_penalty;
   int32_t logit_row;
-  int32_t target;   // score this token, or -1: draw one
+  int32_t target;   // score this token, or kDraw, or kCandidates
   int32_t top_k;    // below 1: all
   int32_t num_top;  // most probable tokens to report, or -1: no log probabilities at all
   // Ranges of SampleInput::history: the prompt [history_begin, output_begin), then the answer.
@@ -50,10 +54,12 @@ struct SampleInput {
 };
 
 // One entry per SampleRow; the last two have max_top columns, -1 and -inf where there is no token.
+// Log probabilities are the log softmax of the logits as given. To those of candidates the edits
+// and penalties are applied, as to a score, without making them probabilities again.
 struct SampleOutput {
-  int32_t* token_ids;
-  int32_t* ranks;    // 1 = most probable; ties by rising id. 0 where not asked for
-  double* logprobs;  // log softmax of the logits as given
+  int32_t* token_ids;  // of candidates: the best
+  int32_t* ranks;      // 1 = most probable; ties by rising id. 0 where not asked for
+  double* logprobs;
   int32_t* top_ids;
   double* top_logprobs;
   int64_t max_top;

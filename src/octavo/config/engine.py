@@ -41,6 +41,20 @@ class EngineConfig:
         minimum=1,
         maximum=65536,
     )
+    max_step_seconds: float = option(
+        0.0,
+        "While answers are being written, prompts are read in chunks that keep a step below this"
+        " time. 0: no bound but --max-num-batched-tokens.",
+        metavar="SECONDS",
+        minimum=0.0,
+    )
+    reserve_high_priority: float = option(
+        0.0,
+        "Share of sequences and of a step's tokens that only requests of a priority below 0 use.",
+        metavar="SHARE",
+        minimum=0.0,
+        maximum=0.9,
+    )
     block_size: int = option(
         BLOCK_SIZE, "Tokens per page of key/value memory. Only 16 is supported.", metavar="TOKENS"
     )
@@ -55,6 +69,16 @@ class EngineConfig:
         "Element type of keys and values. int16 and int8 (vLLM's int8_per_token_head): with one"
         " scale per token and head.",
         choices=("auto", "float32", "float16", "bfloat16", "int16", "int8", "int8_per_token_head"),
+    )
+    swap_space: int | None = option(
+        None,
+        "Memory that holds the pages of preempted sequences, so that they need not be computed"
+        " again: bytes, or a number with K, M, G. Default: half of the key/value memory.",
+        metavar="BYTES",
+        minimum=0,
+    )
+    swap_dir: str = option(
+        "", "Have the swap space in a file of this folder, not in memory.", metavar="DIR"
     )
     threads: int | None = option(
         None,

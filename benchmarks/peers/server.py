@@ -56,11 +56,6 @@ class HttpContender:
             raise
 
     @property
-    def server(self) -> Server:
-        """For loads of another kind than `serve`'s, from a contender that is never stopped."""
-        return self._server
-
-    @property
     def pid(self) -> int:
         return self._process.process.pid
 

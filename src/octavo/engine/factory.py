@@ -5,10 +5,12 @@ does, and needs no weights, is `engine.front`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from octavo.config.engine import EngineConfig
 from octavo.engine.engine import Engine
 from octavo.engine.model_file import locate, resolve_for
+from octavo.engine.prefix_store import PrefixStore
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
@@ -47,4 +49,15 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         max_logit_rows=runner.max_logit_rows,
         eos_token_ids=decoder.stop_token_ids,
     )
-    return Engine(Scheduler(limits, kv), runner, decoder, config.seed)
+    store = _prefix_store(config, kv, runner)
+    return Engine(Scheduler(limits, kv), runner, decoder, config.seed, prefix_store=store)
+
+
+def _prefix_store(config: EngineConfig, kv: KvManager, runner: Runner) -> PrefixStore | None:
+    """What keeps cached prefixes on disk, in a file per model; it has taken in what was there."""
+    if not config.prefix_cache_dir:
+        return None
+    path = Path(config.prefix_cache_dir) / f"{Path(config.model).name}.prefixes"
+    store = PrefixStore(path, config.prefix_cache_disk_bytes, kv, runner.pages)
+    store.load()
+    return store

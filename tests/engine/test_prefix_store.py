@@ -17,7 +17,8 @@ from octavo.engine.prefix_store import PrefixStore
 from octavo.kernels._native import isa_levels
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
-from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.scheduler import Scheduler
 from octavo.weights.gguf import GGUFFile
 from tests.models.tiny import MIXED, VOCABULARY, write_tiny
 

@@ -178,6 +178,7 @@ def make_request(
     *,
     request_id: str = "r",
     cache_salt: str = "",
+    tenant: str = "",
 ) -> EngineRequest:
     return EngineRequest(
         request_id=request_id,
@@ -185,6 +186,7 @@ def make_request(
         sampling_params=params or SamplingParams(temperature=0.0, max_tokens=8),
         arrival_time=1000.0,
         cache_salt=cache_salt,
+        tenant=tenant,
     )
 
 
@@ -195,8 +197,11 @@ def make_sequence(
     request_id: str = "r",
     index: int = 0,
     cache_salt: str = "",
+    tenant: str = "",
 ) -> Sequence:
-    request = make_request(prompt, params, request_id=request_id, cache_salt=cache_salt)
+    request = make_request(
+        prompt, params, request_id=request_id, cache_salt=cache_salt, tenant=tenant
+    )
     ids = request.prompt_token_ids
     return Sequence(request, index, list(ids), len(ids), seed=index)
 

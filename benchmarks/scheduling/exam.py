@@ -24,7 +24,6 @@ from benchmarks.peers.process import PeerError, PeerProcess
 from benchmarks.peers.server import free_port
 from octavo.bench.lengths import parse_lengths
 from octavo.bench.load import COMPLETIONS, LoadError, Outcome, Server, first_model, run_load
-from octavo.bench.statistics import percentile
 from octavo.bench.workload import LoadRequest, Workload, poisson_arrivals
 
 START_SECONDS = 60.0
@@ -126,10 +125,16 @@ def latencies(outcomes: Sequence[Outcome]) -> list[float]:
     return sorted(math.inf if outcome.error else outcome.end_seconds for outcome in outcomes)
 
 
+def nearest_rank(ordered: Sequence[float], percent: float) -> float:
+    """The least sample that so many percent do not exceed. Nothing is interpolated to infinity."""
+    return ordered[max(0, math.ceil(percent / 100 * len(ordered)) - 1)]
+
+
 def row(name: str, seconds: Sequence[float]) -> str:
-    """Count, mean, median, 90th and 99th percentile, in milliseconds."""
-    values = (sum(seconds) / len(seconds), *(percentile(seconds, p) for p in (50, 90, 99)))
-    return f"{name:34}{len(seconds):6}" + "".join(f"{1e3 * value:9.0f}" for value in values)
+    """Count, mean, median, 90th and 99th percentile, in milliseconds; "-" is not finite."""
+    values = (sum(seconds) / len(seconds), *(nearest_rank(seconds, p) for p in (50, 90, 99)))
+    texts = (f"{1e3 * value:.0f}" if math.isfinite(value) else "-" for value in values)
+    return f"{name:34}{len(seconds):6}" + "".join(f"{text:>9}" for text in texts)
 
 
 HEADER = f"{'milliseconds':34}{'n':>6}{'mean':>9}{'p50':>9}{'p90':>9}{'p99':>9}"

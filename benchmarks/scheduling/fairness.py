@@ -15,8 +15,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from benchmarks.scheduling.exam import HEADER, Stream, load, row, running_server, ttfts
-from octavo.bench.statistics import percentile
+from benchmarks.scheduling.exam import (
+    HEADER,
+    Stream,
+    load,
+    nearest_rank,
+    row,
+    running_server,
+    ttfts,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -48,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             again = replace(calm, name="calm beside the flood")
             beside = ttfts(asyncio.run(load(url, [flood, again]))[again.name])
             print(row(f"{policy}: {again.name}", beside), flush=True)
-            ratio = percentile(beside, 99) / percentile(alone, 99)
+            ratio = nearest_rank(beside, 99) / nearest_rank(alone, 99)
             print(f"{policy}: p99 is {ratio:.2f} times that of being alone", flush=True)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,13 +30,20 @@ from benchmarks.scheduling.exam import (
 from octavo.bench.load import Outcome
 
 TENANT = "tenant"
-SHORT = {"input_lengths": "uniform:30:90", "output_lengths": "uniform:16:48"}
-LONG = {"input_lengths": "uniform:500:700", "output_lengths": "uniform:160:240"}
+SHORT = ("uniform:30:90", "uniform:16:48")
+LONG = ("uniform:500:700", "uniform:160:240")
 
 
 def streams(exam: str, rate: float, seconds: float) -> list[Stream]:
-    def stream(name: str, share: float, lengths: Mapping[str, str], **fields: object) -> Stream:
-        return Stream(name=name, rate=share * rate, seconds=seconds, fields=fields, **lengths)
+    def stream(name: str, share: float, lengths: tuple[str, str], **fields: object) -> Stream:
+        return Stream(
+            name=name,
+            rate=share * rate,
+            seconds=seconds,
+            input_lengths=lengths[0],
+            output_lengths=lengths[1],
+            fields=fields,
+        )
 
     if exam == "priority":
         return [stream("urgent", 0.1, SHORT, priority=-1), stream("others", 0.9, SHORT)]

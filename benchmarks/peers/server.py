@@ -69,6 +69,11 @@ class HttpContender:
     def close(self) -> None:
         self._process.close()
 
+    @property
+    def server(self) -> Server:
+        """Whom to ask, during a turn or if it is never stopped."""
+        return self._server
+
     async def _awake(self) -> Server:
         """The server, once it has answered with a token.
 

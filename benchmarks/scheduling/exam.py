@@ -10,6 +10,7 @@ import asyncio
 import math
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -135,6 +136,12 @@ def row(name: str, seconds: Sequence[float]) -> str:
     values = (sum(seconds) / len(seconds), *(nearest_rank(seconds, p) for p in (50, 90, 99)))
     texts = (f"{1e3 * value:.0f}" if math.isfinite(value) else "-" for value in values)
     return f"{name:34}{len(seconds):6}" + "".join(f"{text:>9}" for text in texts)
+
+
+def errors(outcomes: Sequence[Outcome]) -> str:
+    """The commonest error and how many failed; empty if all were answered."""
+    found = Counter(outcome.error for outcome in outcomes if outcome.error)
+    return f"{found.total()} failed: {found.most_common(1)[0][0]}" if found else ""
 
 
 HEADER = f"{'milliseconds':34}{'n':>6}{'mean':>9}{'p50':>9}{'p90':>9}{'p99':>9}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from benchmarks.scheduling.exam import (
     HEADER,
     Stream,
+    errors,
     load,
     nearest_rank,
     row,
@@ -53,8 +54,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(row(f"{policy}: calm alone", alone), flush=True)
             # Another name, for other prompts: those of before are cached.
             again = replace(calm, name="calm beside the flood")
-            beside = ttfts(asyncio.run(load(url, [flood, again]))[again.name])
+            outcomes = asyncio.run(load(url, [flood, again]))[again.name]
+            beside = ttfts(outcomes)
             print(row(f"{policy}: {again.name}", beside), flush=True)
+            if failures := errors(outcomes):
+                print(f"{policy}: {again.name}, {failures}")
             ratio = nearest_rank(beside, 99) / nearest_rank(alone, 99)
             print(f"{policy}: p99 is {ratio:.2f} times that of being alone", flush=True)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from benchmarks.scheduling.exam import (
     HEADER,
     Stream,
+    errors,
     latencies,
     load,
     row,
@@ -63,6 +64,8 @@ def show(policy: str, outcomes: dict[str, list[Outcome]]) -> None:
     for name, found in {**outcomes, "all": everybody}.items():
         in_time = [outcome for outcome in found if not outcome.error]
         print(row(f"{policy}: {name}, first token", ttfts(found)))
+        if failures := errors(found):
+            print(f"{policy}: {name}, {failures}")
         if in_time:
             print(row(f"{policy}: {name}, latency of answered", latencies(in_time)), flush=True)
 

@@ -7,8 +7,10 @@ through the page tables, so a wrong, stale or foreign page changes the answer at
 from __future__ import annotations
 
 import codecs
+import math
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
+from typing import TypedDict, Unpack
 
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
@@ -16,9 +18,12 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.scheduler import Scheduler
 from tests.fake_memory import FakeMemory
 
+NOW = 1000.0
+"""The time at which nothing happens: seconds, as `EngineRequest.arrival_time`."""
 EMPTY_SLOT = -1
 BYTE_VOCAB = 256
 BOS, EOS = 256, 257
@@ -28,7 +33,7 @@ SPECIAL_TEXTS = {BOS: "<s>", EOS: "</s>"}
 class FakeClock:
     """Stands still until told to `advance`."""
 
-    def __init__(self, now: float = 1000.0) -> None:
+    def __init__(self, now: float = NOW) -> None:
         self.now = now
 
     def __call__(self) -> float:
@@ -172,19 +177,28 @@ class ByteTokenizer:
         return ByteDetokenizer(skip_special_tokens=skip_special_tokens)
 
 
+class RequestFields(TypedDict, total=False):
+    priority: int
+    tenant: str
+    tenant_weight: float
+    deadline: float | None
+
+
 def make_request(
     prompt: str | list[int],
     params: SamplingParams | None = None,
     *,
     request_id: str = "r",
     cache_salt: str = "",
+    **fields: Unpack[RequestFields],
 ) -> EngineRequest:
     return EngineRequest(
         request_id=request_id,
         prompt_token_ids=list(prompt.encode()) if isinstance(prompt, str) else prompt,
         sampling_params=params or SamplingParams(temperature=0.0, max_tokens=8),
-        arrival_time=1000.0,
+        arrival_time=NOW,
         cache_salt=cache_salt,
+        **fields,
     )
 
 
@@ -195,10 +209,16 @@ def make_sequence(
     request_id: str = "r",
     index: int = 0,
     cache_salt: str = "",
+    **fields: Unpack[RequestFields],
 ) -> Sequence:
-    request = make_request(prompt, params, request_id=request_id, cache_salt=cache_salt)
+    request = make_request(prompt, params, request_id=request_id, cache_salt=cache_salt, **fields)
     ids = request.prompt_token_ids
     return Sequence(request, index, list(ids), len(ids), seed=index)
+
+
+class SchedulerOptions(TypedDict, total=False):
+    reserve_high_priority: float
+    max_step_seconds: float | None
 
 
 def make_scheduler(
@@ -212,6 +232,7 @@ def make_scheduler(
     enable_prefix_caching: bool = True,
     eos_token_ids: frozenset[int] = frozenset(),
     num_swap_slots: int = 0,
+    **options: Unpack[SchedulerOptions],
 ) -> Scheduler:
     config = SchedulerConfig(
         max_num_seqs=max_num_seqs,
@@ -219,6 +240,8 @@ def make_scheduler(
         max_model_len=max_model_len,
         max_logit_rows=max_num_batched_tokens if max_logit_rows is None else max_logit_rows,
         eos_token_ids=eos_token_ids,
+        page_move_seconds=1e-9 if num_swap_slots else math.inf,
+        **options,
     )
     kv = KvManager(num_pages, page_tokens, enable_prefix_caching, num_swap_slots=num_swap_slots)
     return Scheduler(config, kv)

@@ -16,7 +16,8 @@ from octavo.engine.factory import Front, make_front, make_runner
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
-from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.scheduler import Scheduler
 from octavo.weights.gguf import GGUFFile
 
 pytestmark = pytest.mark.real_model

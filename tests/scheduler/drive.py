@@ -6,7 +6,7 @@ from octavo.core.schedule import ScheduledSequence, ScheduledStep
 from octavo.core.sequence import Sequence
 from octavo.scheduler.scheduler import Scheduler
 from octavo.scheduler.stopping import Finish
-from tests.fakes import FakeRunner
+from tests.fakes import NOW, FakeRunner
 
 
 def runner_for(scheduler: Scheduler) -> FakeRunner:
@@ -14,10 +14,10 @@ def runner_for(scheduler: Scheduler) -> FakeRunner:
     return FakeRunner(scheduler.kv.num_slots // page_tokens, page_tokens)
 
 
-def checked_step(scheduler: Scheduler) -> ScheduledStep:
+def checked_step(scheduler: Scheduler, now: float = NOW) -> ScheduledStep:
     """Schedule a step, and check what must hold of any step."""
     running = set(scheduler._running)
-    step = scheduler.schedule()
+    step = scheduler.schedule(now)
     config = scheduler.config
     assert step.num_tokens == sum(item.num_tokens for item in step.sequences)
     assert step.num_tokens <= config.max_num_batched_tokens
@@ -55,9 +55,13 @@ def one_step(scheduler: Scheduler, runner: FakeRunner) -> dict[Sequence, Finish]
     return {update.sequence: update.finish for update in updates if update.finish is not None}
 
 
-def drain(scheduler: Scheduler, max_steps: int = 5000) -> dict[Sequence, Finish]:
-    """Run until no work is left. Every sequence must end once, and hold nothing then."""
-    runner = runner_for(scheduler)
+def drain(
+    scheduler: Scheduler, max_steps: int = 5000, runner: FakeRunner | None = None
+) -> dict[Sequence, Finish]:
+    """Run until no work is left. Every sequence must end once, and hold nothing then.
+
+    `runner` is the one that ran before, if any."""
+    runner = runner or runner_for(scheduler)
     ended: dict[Sequence, Finish] = {}
     for _ in range(max_steps):
         if not scheduler.has_work:

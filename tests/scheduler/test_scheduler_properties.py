@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep
-from octavo.core.sequence import Sequence
-from tests.fakes import FakeRunner, make_scheduler, make_sequence
-from tests.scheduler.drive import checked_step, drain, runner_for
+from tests.fakes import NOW, make_scheduler, make_sequence
+from tests.scheduler.drive import drain
+from tests.scheduler.world import World
 
 PAGE = 2
 PROMPTS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=14), min_size=1, max_size=8)
@@ -38,7 +39,7 @@ def answers(
     sequences = [make_sequence(p, params, request_id=str(i)) for i, p in enumerate(prompts)]
     for seed, sequence in enumerate(sequences):
         sequence.seed = seed
-        scheduler.add(sequence)
+        scheduler.add(sequence, NOW)
     drain(scheduler)
     return [s.token_ids[s.num_prompt_tokens :] for s in sequences], scheduler.num_preemptions
 
@@ -78,97 +79,59 @@ def test_eight_requests_that_preempt_each_other_answer_as_if_alone() -> None:
     assert num_preemptions > 5
 
 
+IS_LONG = settings().max_examples > 100  # --hypothesis-profile=octavo-long: 2 million operations
+OPERATIONS_PER_BURST = 100
+
+
 class SchedulerMachine(RuleBasedStateMachine):
-    """Arrivals, steps, and ends at any moment, also between a step and its booking."""
+    """Whatever happens in whatever order: see `world`. Hypothesis finds the shortest order that
+    breaks something; most operations come in bursts, for they cost it less than rules."""
 
-    sequences = Bundle("sequences")
-
-    @initialize(
-        num_pages=st.integers(6, 16),
-        max_num_seqs=st.integers(1, 4),
-        chunk=st.integers(4, 12),
-        caching=st.booleans(),
-    )
-    def make(self, num_pages: int, max_num_seqs: int, chunk: int, caching: bool) -> None:
-        self.scheduler = make_scheduler(
-            num_pages=num_pages,
-            page_tokens=PAGE,
-            max_num_seqs=max_num_seqs,
-            max_num_batched_tokens=chunk,
-            enable_prefix_caching=caching,
-        )
-        self.runner: FakeRunner = runner_for(self.scheduler)
-        self.step: ScheduledStep | None = None
-        self.known: list[Sequence] = []
-        self.ended: set[Sequence] = set()
-        self.num_requests = 0
-
-    @rule(
-        target=sequences,
-        prompt=st.lists(st.integers(0, 1), min_size=1, max_size=10),
-        max_tokens=st.integers(0, 8),
-        n=st.integers(1, 3),
-        wants_logprobs=st.booleans(),
-        data=st.data(),
-    )
-    def arrive(
-        self,
-        prompt: list[int],
-        max_tokens: int,
-        n: int,
-        wants_logprobs: bool,
-        data: st.DataObject,
-    ) -> Sequence:
-        params = SamplingParams(
-            n=n, max_tokens=max_tokens, prompt_logprobs=1 if wants_logprobs else None
-        )
-        self.num_requests += 1
-        name = str(self.num_requests)
-        new = [make_sequence(prompt, params, request_id=name, index=i) for i in range(n)]
-        for sequence in new:
-            self.scheduler.add(sequence)
-        self.known.extend(new)
-        return data.draw(st.sampled_from(new))
+    @initialize(random=st.randoms(use_true_random=False))
+    def make(self, random: Random) -> None:
+        self.world = World(random)
 
     @rule()
-    def schedule_and_run(self) -> None:
-        if self.step is None:
-            self.step = checked_step(self.scheduler)
-            self.result = self.runner.run(self.step)
-            assert bool(self.step.sequences) == self.scheduler.has_work
+    def arrive(self) -> None:
+        self.world.arrive()
 
     @rule()
-    def apply(self) -> None:
-        if self.step is None:
-            return
-        for update in self.scheduler.apply(self.step, self.result):
-            assert update.sequence not in self.ended
-            if update.finish is not None:
-                self.ended.add(update.sequence)
-        self.step = None
+    def compute(self) -> None:
+        self.world.compute()
 
-    @rule(sequence=sequences)
-    def abort(self, sequence: Sequence) -> None:
-        self.scheduler.finish(sequence)
-        self.ended.add(sequence)
-        assert sequence.page_table == []
+    @rule()
+    def abort(self) -> None:
+        self.world.abort()
+
+    @rule()
+    def preempt(self) -> None:
+        self.world.preempt()
+
+    @rule()
+    def pass_time(self) -> None:
+        self.world.pass_time()
+
+    @rule()
+    def reset_cache(self) -> None:
+        self.world.reset_cache()
+
+    @rule(seed=st.integers(0, 2**32))
+    def do_this_and_that(self, seed: int) -> None:
+        self.world.random = Random(seed)
+        self.world.operate(OPERATIONS_PER_BURST)
 
     @invariant()
     def books_agree(self) -> None:
-        self.scheduler.kv.check_invariants()
-        live = [sequence for sequence in self.known if sequence not in self.ended]
-        assert self.scheduler.num_running + self.scheduler.num_waiting == len(live)
-        assert all(sequence.is_finished == (sequence in self.ended) for sequence in self.known)
+        if hasattr(self, "world"):
+            self.world.check()
 
     def teardown(self) -> None:
-        if not hasattr(self, "scheduler"):
-            return
-        self.apply()
-        for sequence in drain(self.scheduler):
-            assert sequence not in self.ended
-            self.ended.add(sequence)
-        assert self.ended == set(self.known)
+        if hasattr(self, "world"):
+            self.world.settle()
+            self.world.expect_true_answers()
 
 
 TestSchedulerMachine = SchedulerMachine.TestCase
-TestSchedulerMachine.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestSchedulerMachine.settings = settings(
+    max_examples=4500 if IS_LONG else 450, stateful_step_count=30, deadline=None
+)

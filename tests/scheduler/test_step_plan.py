@@ -3,50 +3,90 @@
 from __future__ import annotations
 
 from octavo.core.sampling_params import SamplingParams
-from octavo.scheduler.step_plan import StepPlan, num_wanted_tokens, wants_prompt_logprobs
+from octavo.core.sequence import Sequence
+from octavo.scheduler.step_plan import (
+    StepLimits,
+    StepPlan,
+    num_wanted_tokens,
+    wants_prompt_logprobs,
+)
+from octavo.scheduler.step_time import StepTimeModel
 from tests.fakes import make_sequence
 
 
+def make_plan(
+    max_tokens: int = 100,
+    max_logit_rows: int = 100,
+    *,
+    max_unreserved_tokens: int | None = None,
+    max_seconds: float | None = None,
+    seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0),
+) -> StepPlan:
+    limits = StepLimits(
+        max_tokens=max_tokens,
+        max_logit_rows=max_logit_rows,
+        max_unreserved_tokens=max_tokens
+        if max_unreserved_tokens is None
+        else max_unreserved_tokens,
+        max_seconds=max_seconds,
+    )
+    return StepPlan(limits, StepTimeModel(seconds))
+
+
+def give(plan: StepPlan, sequence: Sequence, *, is_reserved: bool = False) -> int:
+    """Schedule what fits, and say how much that is."""
+    num_tokens = plan.fits(sequence, is_reserved=is_reserved)
+    if num_tokens:
+        plan.add(sequence, num_tokens, is_reserved=is_reserved)
+    return num_tokens
+
+
+def decoding() -> Sequence:
+    sequence = make_sequence([1, 2, 3])
+    sequence.num_computed_tokens = 2
+    return sequence
+
+
 def test_a_prompt_that_fits_is_scheduled_whole_and_samples() -> None:
-    plan = StepPlan(max_tokens=8, max_logit_rows=8)
-    plan.add(make_sequence([1] * 8))
+    plan = make_plan(max_tokens=8, max_logit_rows=8)
+    give(plan, make_sequence([1] * 8))
     (scheduled,) = plan.step.sequences
     assert (scheduled.start, scheduled.num_tokens, scheduled.samples) == (0, 8, True)
-    assert plan.is_full
+    assert give(plan, make_sequence([1])) == 0
 
 
 def test_a_long_prompt_gets_a_chunk_and_does_not_sample() -> None:
-    plan = StepPlan(max_tokens=8, max_logit_rows=8)
+    plan = make_plan(max_tokens=8, max_logit_rows=8)
     sequence = make_sequence([1] * 20)
     sequence.num_computed_tokens = 8
-    plan.add(sequence)
+    give(plan, sequence)
     (scheduled,) = plan.step.sequences
     assert (scheduled.start, scheduled.num_tokens, scheduled.samples) == (8, 8, False)
 
 
 def test_the_chunk_that_ends_the_prompt_samples() -> None:
-    plan = StepPlan(max_tokens=8, max_logit_rows=8)
+    plan = make_plan(max_tokens=8, max_logit_rows=8)
     sequence = make_sequence([1] * 20)
     sequence.num_computed_tokens = 16
-    plan.add(sequence)
+    give(plan, sequence)
     assert plan.step.sequences[0].samples
     assert plan.step.num_tokens == 4
-    assert not plan.is_full
+    assert give(plan, make_sequence([1] * 3)) == 3
 
 
 def test_a_chunk_with_prompt_logprobs_is_bounded_by_logit_rows() -> None:
-    plan = StepPlan(max_tokens=100, max_logit_rows=4)
-    plan.add(make_sequence([1] * 20, SamplingParams(prompt_logprobs=1)))
+    plan = make_plan(max_tokens=100, max_logit_rows=4)
+    give(plan, make_sequence([1] * 20, SamplingParams(prompt_logprobs=1)))
     (scheduled,) = plan.step.sequences
     assert (scheduled.num_tokens, scheduled.wants_prompt_logprobs) == (4, True)
-    assert plan.is_full
+    assert give(plan, make_sequence([1])) == 0
 
 
 def test_nothing_is_sampled_if_no_token_is_wanted() -> None:
-    plan = StepPlan(max_tokens=8, max_logit_rows=1)
-    plan.add(make_sequence([1] * 4, SamplingParams(max_tokens=0)))
+    plan = make_plan(max_tokens=8, max_logit_rows=1)
+    give(plan, make_sequence([1] * 4, SamplingParams(max_tokens=0)))
     assert not plan.step.sequences[0].samples
-    assert not plan.is_full
+    assert give(plan, make_sequence([1] * 3)) == 3
 
 
 def test_prompt_logprobs_are_wanted_of_sequence_0_until_it_answers() -> None:
@@ -58,3 +98,30 @@ def test_prompt_logprobs_are_wanted_of_sequence_0_until_it_answers() -> None:
     sequence.token_ids.append(3)
     assert not wants_prompt_logprobs(sequence)
     assert num_wanted_tokens(sequence) == 3
+
+
+def test_what_is_reserved_is_left_to_the_high_class() -> None:
+    plan = make_plan(max_tokens=32, max_unreserved_tokens=24)
+    assert give(plan, make_sequence([1] * 40)) == 24
+    assert give(plan, make_sequence([1] * 40)) == 0
+    assert give(plan, make_sequence([1] * 40), is_reserved=True) == 8
+
+
+def test_a_chunk_keeps_the_predicted_time_of_a_step_in_which_somebody_decodes() -> None:
+    plan = make_plan(max_seconds=0.1, seconds=(0.01, 0.001, 0.0, 0.0))
+    assert give(plan, decoding()) == 1
+    assert give(plan, make_sequence([1] * 200)) == 89
+    assert give(plan, make_sequence([1] * 200)) == 0
+    assert plan.step.num_tokens == 90
+
+
+def test_where_nobody_decodes_nobody_is_kept_waiting() -> None:
+    plan = make_plan(max_seconds=0.01, seconds=(0.01, 0.001, 0.0, 0.0))
+    assert give(plan, make_sequence([1] * 200)) == 100
+
+
+def test_one_prompt_progresses_however_short_the_time() -> None:
+    plan = make_plan(max_seconds=0.001, seconds=(0.01, 0.001, 0.0, 0.0))
+    give(plan, decoding())
+    assert give(plan, make_sequence([1] * 200)) == 16
+    assert give(plan, make_sequence([1] * 200)) == 0

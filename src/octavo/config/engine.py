@@ -41,6 +41,20 @@ class EngineConfig:
         minimum=1,
         maximum=65536,
     )
+    max_step_seconds: float | None = option(
+        None,
+        "While answers are being written, prompts are read in chunks that keep a step below this"
+        " time. Default: no bound but --max-num-batched-tokens.",
+        metavar="SECONDS",
+        minimum=0.001,
+    )
+    reserve_high_priority: float = option(
+        0.0,
+        "Share of sequences and of a step's tokens that only requests of a priority below 0 use.",
+        metavar="SHARE",
+        minimum=0.0,
+        maximum=0.9,
+    )
     block_size: int = option(
         BLOCK_SIZE, "Tokens per page of key/value memory. Only 16 is supported.", metavar="TOKENS"
     )

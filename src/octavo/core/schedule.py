@@ -77,9 +77,11 @@ class StepResult:
     """One result per scheduled sequence, in the same order.
 
     `num_undefined_rows` of the drawn tokens had no usable logit (all NaN or -inf) to choose by.
-    `native_cpu_seconds`: processor time of the calling thread in native code.
+    `native_cpu_seconds`: processor time of the calling thread in native code. `move_seconds`: how
+    long the step's page moves took.
     """
 
     results: list[SequenceResult]
     num_undefined_rows: int = 0
     native_cpu_seconds: float = 0.0
+    move_seconds: float = 0.0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from octavo.core.outputs import (
+    DEADLINE_EXCEEDED,
     EngineOutputs,
     EngineStats,
     FinishReason,
@@ -25,6 +26,7 @@ from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.sequences import make_sequences, times_of
+from octavo.engine.snapshot import snapshot_of
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
 
@@ -104,9 +106,10 @@ class Engine:
                 param="prompt",
             )
         self._live[request.request_id] = sequences
+        now = self._clock()
         for sequence in sequences:
             self._outputs.start(sequence)
-            self._scheduler.add(sequence)
+            self._scheduler.add(sequence, now)
 
     def abort(self, request_id: str) -> None:
         """End a request in whatever state it is. Idempotent; unknown ids are ended already."""
@@ -117,32 +120,25 @@ class Engine:
         if self._is_dead:
             raise EngineDead(ENGINE_DEAD)
         started = self._clock()
-        step = self._scheduler.schedule()
-        if step.sequences:
+        self._end(self._scheduler.take_expired(started), "error", DEADLINE_EXCEEDED)
+        step = self._scheduler.schedule(started)
+        if step.sequences or step.moves:
             _stamp_scheduled(step, started)
             result = self._run(step)
             if result is not None:
                 for update in self._scheduler.apply(step, result):
                     self._emit(update)
-            self._count(step, self._clock() - started)
+            self._count(step, result, self._clock() - started)
         self._count_cpu()
         said, finished = self._said, self._finished
         self._said, self._finished = [], []
         return EngineOutputs(outputs=said, finished=finished, stats=self.stats())
 
     def stats(self) -> EngineStats:
-        kv = self._scheduler.kv.stats()
         counters = self._counters
-        return EngineStats(
-            num_running=self._scheduler.num_running,
-            num_waiting=self._scheduler.num_waiting,
-            num_pages=kv.num_pages,
-            num_used_pages=kv.num_used_pages,
-            num_cached_pages=kv.num_cached_pages,
+        return snapshot_of(
+            self._scheduler,
             num_steps=counters.num_steps,
-            num_preemptions=self._scheduler.num_preemptions,
-            prefix_cache_queries=kv.prefix_queries,
-            prefix_cache_hits=kv.prefix_hits,
             num_prompt_tokens=counters.num_prompt_tokens,
             num_generation_tokens=counters.num_generation_tokens,
             num_step_tokens=counters.num_step_tokens,
@@ -206,7 +202,10 @@ class Engine:
         if not self._live[request_id]:
             del self._live[request_id]
 
-    def _count(self, step: ScheduledStep, seconds: float) -> None:
+    def _count(self, step: ScheduledStep, result: StepResult | None, seconds: float) -> None:
+        """`seconds` is all that a step takes, for that is what its sequences wait."""
+        if result is not None:
+            self._scheduler.observe(step, seconds, result.move_seconds)
         self._counters.num_steps += 1
         self._counters.num_step_tokens += step.num_tokens
         self._counters.step_seconds += max(0.0, seconds)

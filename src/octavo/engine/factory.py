@@ -22,7 +22,8 @@ from octavo.kv.kv_manager import KvManager
 from octavo.models.registry import model_from_gguf
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
-from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.scheduler import Scheduler
 from octavo.tokenization import ChatTemplate, Tokenizer
 from octavo.weights.gguf import GGUFFile
 
@@ -99,5 +100,7 @@ def make_engine(front: Front, runner: Runner) -> Engine:
         max_model_len=runner.max_model_len,
         max_logit_rows=runner.max_logit_rows,
         eos_token_ids=front.tokenizer.stop_token_ids,
+        reserve_high_priority=config.reserve_high_priority,
+        max_step_seconds=config.max_step_seconds,
     )
     return Engine(Scheduler(limits, kv), runner, front.tokenizer, config.seed)

@@ -218,6 +218,7 @@ class KvManager:
             num_wasted_slots=num_wasted_slots(self._num_indexed, pool, self.page_tokens),
             num_swap_slots=self._swap.num_slots,
             num_swapped_pages=self._swap.num_used,
+            num_swapped_sequences=self._swap.num_sequences,
             num_copies=self._num_moves[MoveKind.COPY],
             num_swap_outs=self._num_moves[MoveKind.SWAP_OUT],
             num_swap_ins=self._num_moves[MoveKind.SWAP_IN],

@@ -29,6 +29,7 @@ class KvStats:
     num_wasted_slots: int
     num_swap_slots: int
     num_swapped_pages: int
+    num_swapped_sequences: int
     num_copies: int
     num_swap_outs: int
     num_swap_ins: int

@@ -20,6 +20,10 @@ class SwapSpace:
     def num_used(self) -> int:
         return self.num_slots - len(self._free)
 
+    @property
+    def num_sequences(self) -> int:
+        return len(self._slots)
+
     def holds(self, sequence: Sequence) -> bool:
         return sequence in self._slots
 

@@ -1,20 +1,19 @@
 """Who computes how many tokens in the next step, who waits, and who has to give its pages back.
 
-Owns the state of every live sequence. Must not know tensors, text or clocks.
+Owns the state of every live sequence. Must not know tensors, text or clocks: it is told the time.
 
 There is no prefill and no decode phase: a sequence has tokens *computed* and tokens *wanted*, and a
 step hands out a budget of tokens until the two meet. A decoding sequence wants one token; a prompt,
-or a preempted sequence that starts over, wants many and gets them in chunks.
+or a preempted sequence that starts over, wants many and gets them in chunks. Decodes come first and
+never wait; what a chunk may take is bounded by the tokens of a step and, while somebody decodes, by
+its predicted time (`step_time`). Prompts are read in the order of their admission.
 
-Running sequences come in the order of their admission. A prompt that does not fit into the rest of
-the budget takes all of it, so that nobody is admitted after it until it is read: decoding sequences
-always stand before the one that still reads.
-
-Pages: a sequence gets pages for all its tokens when it is admitted, so only decoding can run out of
-pages. Then the sequence that was admitted last gives its pages back and waits, first in line, to be
-computed again. The one admitted first is never asked to; it always fits alone (see
-`max_sequence_tokens`), so there is always progress. To keep a newcomer from being sent back at
-once, admission leaves one free page for each running sequence to grow into.
+Pages: a sequence gets pages for all its tokens when it is admitted, so only growing can run out of
+pages. Before a step is planned everybody who runs takes the pages that its next token needs; where
+they lack, `preemption` says who gives his back, to be computed again or to be swapped in again. The
+most senior sequence is never asked to; it always fits alone (see `max_sequence_tokens`), so there
+is always progress. Promises of pages to grow into (`promises`) keep those who return from being
+sent back at once.
 
 Equal beginnings: a newcomer whose next page is being computed for another waits until it is, and
 shares it. That is one step: when newcomers are looked at, all that the running ones want is in it.
@@ -22,40 +21,34 @@ shares it. That is one step: when newcomers are looked at, all that the running 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import count
 
-from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult, StepResult
+from octavo.core.schedule import (
+    MoveKind,
+    ScheduledSequence,
+    ScheduledStep,
+    SequenceResult,
+    StepResult,
+)
 from octavo.core.sequence import Sequence, SequenceState
-from octavo.errors import ConfigError
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.step_plan import StepPlan, num_wanted_tokens, wants_prompt_logprobs
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.deadlines import Deadlines
+from octavo.scheduler.policies.fcfs import Fcfs
+from octavo.scheduler.policy import PolicyFactory, Ticket
+from octavo.scheduler.preemption import PreemptionCosts, choose_victim
+from octavo.scheduler.promises import PagePromises
+from octavo.scheduler.ready_queue import ReadyFacts, ReadyQueue, is_high
+from octavo.scheduler.step_plan import (
+    StepPlan,
+    is_decoding,
+    num_wanted_tokens,
+    wants_prompt_logprobs,
+)
+from octavo.scheduler.step_time import StepTimeModel, StepWork
 from octavo.scheduler.stopping import Finish, finish_of
-from octavo.scheduler.waiting_queue import FcfsQueue, WaitingQueue
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchedulerConfig:
-    """Bounds of one step and of one sequence. `eos_token_ids` are the model's end-of-text ids.
-
-    Raises `ConfigError` if a full house of decoding sequences would not fit into one step.
-    """
-
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    max_model_len: int
-    max_logit_rows: int
-    eos_token_ids: frozenset[int] = frozenset()
-
-    def __post_init__(self) -> None:
-        for name in ("max_num_seqs", "max_model_len"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}; at least 1 is allowed")
-        for name in ("max_num_batched_tokens", "max_logit_rows"):
-            if getattr(self, name) < self.max_num_seqs:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)}; at least max_num_seqs "
-                    f"({self.max_num_seqs}) is allowed, so that every running sequence gets a token"
-                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +61,56 @@ class SequenceUpdate:
     finish: Finish | None
 
 
+@dataclass(slots=True)
+class SchedulerCounters:
+    """Totals. `num_wasted_tokens` had been computed and must be computed again."""
+
+    num_preemptions: int = 0
+    num_swap_preemptions: int = 0
+    num_wasted_tokens: int = 0
+    num_expired: int = 0
+
+
 class Scheduler:
-    """Sequences enter by `add`, and leave by `apply` (complete) or `finish` (any other reason)."""
+    """Sequences enter by `add`, and leave by `apply` (complete) or `finish` (any other reason).
+
+    `now` is in seconds of one clock, that of the requests' arrivals and deadlines.
+    """
 
     def __init__(
-        self, config: SchedulerConfig, kv: KvManager, queue: WaitingQueue | None = None
+        self,
+        config: SchedulerConfig,
+        kv: KvManager,
+        make_policy: PolicyFactory = Fcfs,
+        step_time: StepTimeModel | None = None,
     ) -> None:
         self.config = config
         self.kv = kv
+        self.step_time = step_time or StepTimeModel()
         self.max_sequence_tokens = min(config.max_model_len, kv.num_slots)
-        self.num_preemptions = 0
-        self._queue: WaitingQueue = FcfsQueue() if queue is None else queue
+        self.counters = SchedulerCounters()
+        self.wait_reason = ""
+        """Why the latest step admitted nobody more: "slots", "pages", "prefix" or "step"."""
+        self._facts = ReadyFacts(kv, self.step_time, config.max_num_batched_tokens)
+        self._ready = ReadyQueue(
+            make_policy, self._facts, reserves=config.reserve_high_priority > 0
+        )
+        self._costs = PreemptionCosts(
+            self.step_time, config.max_num_batched_tokens, config.page_move_seconds
+        )
+        self._promises = PagePromises()
+        self._deadlines = Deadlines()
+        self._tickets: dict[Sequence, Ticket] = {}  # of all that live
         self._running: dict[Sequence, None] = {}  # in order of admission
-        self._followers: dict[str, list[Sequence]] = {}  # by request, see `add`
-        self._num_live = 0
+        self._num_high_running = 0
+        self._leaders: dict[str, Sequence] = {}  # sequence 0 of a request that has siblings
+        self._followers: dict[str, list[Sequence]] = {}  # siblings that wait for it, see `add`
+        self._admissions = count(1)
+        self._latest_work = StepWork()
 
     @property
     def has_work(self) -> bool:
-        return self._num_live > 0
+        return bool(self._tickets)
 
     @property
     def num_running(self) -> int:
@@ -93,35 +118,44 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        return self._num_live - len(self._running)
+        return len(self._tickets) - len(self._running)
+
+    @property
+    def num_preemptions(self) -> int:
+        return self.counters.num_preemptions
 
     def fits(self, sequence: Sequence) -> bool:
         """Whether it could ever run: the prompt, and one token if any, fits context and pages."""
         num_output_tokens = 0 if sequence.params.max_tokens == 0 else 1
         return sequence.num_prompt_tokens + num_output_tokens <= self.max_sequence_tokens
 
-    def add(self, sequence: Sequence) -> None:
+    def add(self, sequence: Sequence, now: float) -> None:
         """Take a new sequence that fits. Those of one request come in the order of their indices.
 
-        Sequences 1 to n-1 follow sequence 0: they join the queue, at its front, when the prompt is
-        computed, and share its full pages then. (Without a prefix cache there is nothing to share.)
+        Sequences 1 to n-1 follow sequence 0: they wait until it has computed the prompt, go before
+        everybody else then, and share its pages.
         """
         assert self.fits(sequence), f"{sequence.key} can never run"
-        self._num_live += 1
-        request = sequence.request
-        if sequence.index > 0 and request.request_id in self._followers:
-            self._followers[request.request_id].append(sequence)
+        self._tickets[sequence] = ticket = self._ticket(sequence)
+        self._deadlines.watch(sequence)
+        self._facts.enter(sequence.request)
+        request_id = sequence.request.request_id
+        if sequence.index > 0 and request_id in self._followers:
+            self._followers[request_id].append(sequence)
             return
-        leads = sequence.index == 0 and request.sampling_params.n > 1
-        if leads and self.kv.enable_prefix_caching:
-            self._followers[request.request_id] = []
-        self._queue.append(sequence)
+        if sequence.index == 0 and sequence.params.n > 1:
+            self._leaders[request_id] = sequence
+            self._followers[request_id] = []
+        self._ready.add(sequence, ticket, now)
 
-    def schedule(self) -> ScheduledStep:
+    def schedule(self, now: float) -> ScheduledStep:
         """The next step. Counts nothing as computed: `apply` does, when the step has run."""
-        plan = StepPlan(self.config.max_num_batched_tokens, self.config.max_logit_rows)
-        self._schedule_running(plan)
-        self._admit_waiting(plan)
+        plan = StepPlan(self.config.step_limits, self.step_time)
+        self._grow_running()
+        self._plan_running(plan)
+        self._admit(plan, now)
+        self._latest_work = plan.work
+        plan.step.moves = self.kv.take_moves()
         return plan.step
 
     def apply(self, step: ScheduledStep, result: StepResult) -> list[SequenceUpdate]:
@@ -132,77 +166,229 @@ class Scheduler:
             if scheduled.sequence.state is SequenceState.RUNNING
         ]
 
+    def observe(self, step: ScheduledStep, seconds: float, move_seconds: float = 0.0) -> None:
+        """The latest step took `seconds` to compute, after `move_seconds` for its moves."""
+        self.step_time.observe(self._latest_work, seconds)
+        num_swaps = sum(move.kind is not MoveKind.COPY for move in step.moves)
+        if num_swaps == len(step.moves):
+            self._costs.observe_moves(num_swaps, move_seconds)
+
+    def preempt(self, sequence: Sequence, *, swap: bool) -> None:
+        """Take the pages of a running sequence: it waits, to be swapped in again if `swap` and
+        there is room in the swap space, else to be computed again. Between steps only."""
+        self._stop_running(sequence)
+        num_computed = sequence.num_computed_tokens
+        if swap and self.kv.swap_out(sequence):
+            self.counters.num_swap_preemptions += 1
+        else:
+            self.kv.free(sequence)
+            self.counters.num_wasted_tokens += num_computed
+        sequence.state = SequenceState.PREEMPTED
+        sequence.num_preemptions += 1
+        self.counters.num_preemptions += 1
+        self._ready.put_back(sequence)
+
+    def take_expired(self, now: float) -> list[Sequence]:
+        """Sequences whose deadline has come; the caller ends them."""
+        expired = self._deadlines.take_expired(now)
+        self.counters.num_expired += len(expired)
+        return expired
+
     def finish(self, sequence: Sequence) -> None:
         """End it in whatever state it is, and free its pages. Idempotent."""
         if sequence.is_finished:
             return
-        self._running.pop(sequence, None)
-        self._queue.discard(sequence)
+        self._stop_running(sequence)
+        self._ready.remove(sequence)
         followers = self._followers.get(sequence.request.request_id, [])
         if sequence in followers:
             followers.remove(sequence)
+        self._release_followers(sequence)
+        if sequence.index == 0:
+            self._leaders.pop(sequence.request.request_id, None)
         self.kv.free(sequence)
         sequence.state = SequenceState.FINISHED
-        self._num_live -= 1
-        self._release_followers(sequence)
+        self._deadlines.done(sequence)
+        self._facts.leave(sequence.request)
+        del self._tickets[sequence]
 
-    def _schedule_running(self, plan: StepPlan) -> None:
-        """Decodes, and then the prompt that is still read, if any."""
+    def waiting_by_reason(self) -> dict[str, int]:
+        """How many wait for what: all newcomers for what the first of them waits for."""
+        num_returning = self._ready.num_returning
+        counts = {
+            "sibling": self.num_waiting - len(self._ready),
+            "preempted": num_returning,
+            self.wait_reason or "step": len(self._ready) - num_returning,
+        }
+        return {reason: number for reason, number in counts.items() if number}
+
+    def waiting_by_tenant(self) -> Mapping[str, int]:
+        """How many newcomers wait, by tenant."""
+        return self._ready.num_by_tenant
+
+    def num_unread_tokens(self) -> int:
+        """Prompt tokens that are still to be computed. O(running sequences)."""
+        return self._ready.num_prompt_tokens + sum(
+            max(0, sequence.num_prompt_tokens - sequence.num_computed_tokens)
+            for sequence in self._running
+        )
+
+    def seconds_per_prompt_token(self) -> float:
+        """Of a prompt that fills its steps, as far as steps have been measured."""
+        step_tokens = self.config.max_num_batched_tokens
+        return self.step_time.seconds_to_compute(step_tokens, step_tokens) / step_tokens
+
+    # --- the running ones ---------------------------------------------------------------------
+
+    def _grow_running(self) -> None:
+        """Everybody who runs gets the pages that its next token needs, or leaves."""
         for sequence in list(self._running):
-            if plan.is_full:
-                break
-            if sequence.state is SequenceState.RUNNING and self._make_room(sequence):
-                plan.add(sequence)
+            while sequence.state is SequenceState.RUNNING and not self._grow(sequence):
+                victim = choose_victim(self._running, self._promises, self._costs)
+                self.preempt(victim, swap=self._costs.swap(victim) < self._costs.recompute(victim))
 
-    def _make_room(self, sequence: Sequence) -> bool:
-        """Give it pages for all its tokens; false if that cost it its own place.
+    def _grow(self, sequence: Sequence) -> bool:
+        """Pages for all its tokens: out of its own promise, or of what nobody was promised."""
+        num_pages = self.kv.num_pages_to_grow(sequence, sequence.num_tokens)
+        if num_pages == 0:
+            return True
+        others = self._promises.num_pages - self._promises.left(sequence)
+        is_alone = len(self._running) == 1
+        if num_pages > self.kv.num_free_pages - (0 if is_alone else others):
+            return False
+        self._promises.use(sequence, num_pages)
+        return self.kv.grow(sequence, sequence.num_tokens)
 
-        A victim was admitted after all that stay, so it cannot be in the plan already.
-        """
-        while not self.kv.grow(sequence, sequence.num_tokens):
-            victim = next(reversed(self._running))
-            self._preempt(victim)
-            if victim is sequence:
-                return False
-        return True
+    def _stop_running(self, sequence: Sequence) -> None:
+        if sequence in self._running:
+            del self._running[sequence]
+            self._num_high_running -= is_high(sequence)
+            self._promises.drop(sequence)
 
-    def _preempt(self, sequence: Sequence) -> None:
-        del self._running[sequence]
-        self.kv.free(sequence)
-        sequence.state = SequenceState.PREEMPTED
-        sequence.num_preemptions += 1
-        self.num_preemptions += 1
-        self._queue.push_front(sequence)
+    def _plan_running(self, plan: StepPlan) -> None:
+        """Decodes, then prompts: those of the high class first."""
+        reserves = self.config.reserve_high_priority > 0
+        prompts = []
+        for sequence in self._running:
+            if is_decoding(sequence):
+                plan.add(sequence, 1, is_reserved=is_high(sequence))
+            else:
+                prompts.append(sequence)
+        if reserves:
+            prompts.sort(key=is_high, reverse=True)
+        for sequence in prompts:
+            num_tokens = plan.fits(sequence, is_reserved=is_high(sequence))
+            if num_tokens:
+                plan.add(sequence, num_tokens, is_reserved=is_high(sequence))
+            else:
+                plan.has_cut = True
 
-    def _admit_waiting(self, plan: StepPlan) -> None:
-        """Admit from the head of the queue while slots, budget and pages last."""
-        while not plan.is_full and len(self._running) < self.config.max_num_seqs:
-            sequence = self._queue.head()
-            if sequence is None or self._awaits_prefix(sequence) or not self._allocate(sequence):
+    # --- the waiting ones ---------------------------------------------------------------------
+
+    def _admit(self, plan: StepPlan, now: float) -> None:
+        """Admit whoever is next while slots, budgets and pages last: nobody overtakes."""
+        self.wait_reason = ""
+        while not self.wait_reason:
+            only_high = not self._has_slot_for_all
+            sequence = self._ready.head(now, only_high=only_high)
+            if sequence is None:
+                self.wait_reason = "slots" if only_high else ""
                 return
-            self._queue.discard(sequence)
-            self._running[sequence] = None
-            sequence.state = SequenceState.RUNNING
-            plan.add(sequence)
+            self.wait_reason = self._reason_to_wait(sequence, plan)
+            if not self.wait_reason:
+                self._start(sequence)
+                num_tokens = plan.fits(sequence, is_reserved=is_high(sequence))
+                if num_tokens:
+                    plan.add(sequence, num_tokens, is_reserved=is_high(sequence))
+
+    @property
+    def _has_slot_for_all(self) -> bool:
+        """Whether a sequence that is not of the high class could have a slot."""
+        num_others = len(self._running) - self._num_high_running
+        return num_others < self.config.max_unreserved_seqs and self._has_slot
+
+    @property
+    def _has_slot(self) -> bool:
+        return len(self._running) < self.config.max_num_seqs
+
+    def _reason_to_wait(self, sequence: Sequence, plan: StepPlan) -> str:
+        """Why it cannot be admitted now; "" if it has just got its pages."""
+        if not self._has_slot:
+            return "slots"
+        if not plan.fits(sequence, is_reserved=is_high(sequence)):
+            return "step"
+        if not plan.has_cut and self._awaits_prefix(sequence):
+            return "prefix"
+        return "" if self._give_pages(sequence) else "pages"
 
     def _awaits_prefix(self, sequence: Sequence) -> bool:
         return not wants_prompt_logprobs(sequence) and self.kv.is_prefix_coming(sequence)
 
-    def _allocate(self, sequence: Sequence) -> bool:
+    def _give_pages(self, sequence: Sequence) -> bool:
+        """Pages for all its tokens, if all promises, its own included, stay covered."""
+        promise = self._promises.size_for(sequence.num_preemptions, self._max_growth(sequence))
+        num_reserved = self._promises.num_pages_to_keep + promise if self._running else 0
+        leader = self._leaders.get(sequence.request.request_id)
+        if self.kv.is_swapped(sequence):
+            given = self.kv.swap_in(sequence, num_reserved_pages=num_reserved)
+        elif leader is not None and self._can_fork(leader, sequence):
+            given = self._fork(leader, sequence, num_reserved)
+        else:
+            given = self._allocate(sequence, num_reserved)
+        if given:
+            self._promises.give(sequence, promise)
+        return given
+
+    def _allocate(self, sequence: Sequence, num_reserved: int) -> bool:
         """Pages for a newcomer. Prompt logprobs need every row, so the cache cannot serve them."""
         allocated = self.kv.allocate(
             sequence,
-            num_reserved_pages=len(self._running),
+            num_reserved_pages=num_reserved,
             use_prefix=not wants_prompt_logprobs(sequence),
         )
         if allocated and sequence.num_preemptions == 0:
             sequence.num_cached_tokens = sequence.num_computed_tokens
         return allocated
 
+    def _can_fork(self, leader: Sequence, sequence: Sequence) -> bool:
+        """Whether it can begin with the pages of its sibling, which has computed the prompt."""
+        return (
+            sequence.num_tokens == sequence.num_prompt_tokens > 1
+            and leader.state is SequenceState.RUNNING
+            and leader.num_computed_tokens >= leader.num_prompt_tokens
+        )
+
+    def _fork(self, leader: Sequence, sequence: Sequence, num_reserved: int) -> bool:
+        """Share all of the prompt but its last token, which is computed again for its logits."""
+        self.kv.fork(leader, sequence, sequence.num_prompt_tokens - 1)
+        num_pages = self.kv.num_pages_to_grow(sequence, sequence.num_tokens)
+        if num_pages + num_reserved > self.kv.num_free_pages:
+            self.kv.free(sequence)
+            return False
+        sequence.num_cached_tokens = leader.num_cached_tokens
+        return self.kv.grow(sequence, sequence.num_tokens)
+
+    def _max_growth(self, sequence: Sequence) -> int:
+        """Pages that it can take at most beyond those that its tokens fill now."""
+        page_tokens = self.kv.page_tokens
+        last = min(self._max_tokens(sequence), self.max_sequence_tokens)
+        return -(-last // page_tokens) - -(-sequence.num_tokens // page_tokens)
+
+    def _start(self, sequence: Sequence) -> None:
+        self._ready.remove(sequence)
+        self._running[sequence] = None
+        self._num_high_running += is_high(sequence)
+        sequence.state = SequenceState.RUNNING
+        if sequence.seniority == (0, 0):
+            sequence.seniority = (next(self._admissions), sequence.index)
+
+    # --- booking ------------------------------------------------------------------------------
+
     def _advance(self, scheduled: ScheduledSequence, result: SequenceResult) -> SequenceUpdate:
         sequence = scheduled.sequence
         sequence.num_computed_tokens = scheduled.start + scheduled.num_tokens
         self.kv.commit(sequence)
+        self._ready.charge(self._tickets[sequence], scheduled.num_tokens)
         if sequence.num_computed_tokens >= sequence.num_prompt_tokens:
             self._release_followers(sequence)
         if num_wanted_tokens(sequence) > 0:
@@ -215,7 +401,31 @@ class Scheduler:
         return SequenceUpdate(sequence, scheduled, result, finish)
 
     def _release_followers(self, leader: Sequence) -> None:
+        """Its siblings need wait no more. They share its pages while it runs."""
         if leader.index > 0:
             return
-        for sequence in reversed(self._followers.pop(leader.request.request_id, [])):
-            self._queue.push_front(sequence)
+        for sequence in self._followers.pop(leader.request.request_id, []):
+            number, _ = leader.seniority
+            sequence.seniority = (number or next(self._admissions), sequence.index)
+            self._ready.put_back(sequence)
+
+    def _max_tokens(self, sequence: Sequence) -> int:
+        """Tokens that it can have at most, prompt and answer."""
+        wanted = sequence.params.max_tokens
+        if wanted is None:
+            return self.max_sequence_tokens
+        return min(sequence.num_prompt_tokens + wanted, self.max_sequence_tokens)
+
+    def _ticket(self, sequence: Sequence) -> Ticket:
+        request = sequence.request
+        deadline = {} if request.deadline is None else {"deadline": request.deadline}
+        return Ticket(
+            request_id=request.request_id,
+            index=sequence.index,
+            tenant=request.tenant,
+            priority=request.priority,
+            arrival_time=request.arrival_time,
+            num_prompt_tokens=sequence.num_prompt_tokens,
+            max_new_tokens=self._max_tokens(sequence) - sequence.num_prompt_tokens,
+            **deadline,
+        )

@@ -1,0 +1,61 @@
+"""What the engine says of itself after each step: the scheduler's and the pages' figures together.
+
+O(running sequences); how many wait makes no difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from heapq import nlargest
+from typing import TypedDict, Unpack
+
+from octavo.core.outputs import EngineStats
+from octavo.scheduler.scheduler import Scheduler
+
+MAX_TENANTS = 32
+"""Tenants whose waiting sequences are reported: those with the most."""
+
+
+class EngineCounts(TypedDict):
+    """What the engine itself counts; see `EngineStats`."""
+
+    num_steps: int
+    num_prompt_tokens: int
+    num_generation_tokens: int
+    num_step_tokens: int
+    num_undefined_rows: int
+    step_seconds: float
+    cpu_seconds: float
+    python_cpu_seconds: float
+
+
+def snapshot_of(scheduler: Scheduler, **counts: Unpack[EngineCounts]) -> EngineStats:
+    kv = scheduler.kv.stats()
+    _, token_seconds, sequence_seconds, _ = scheduler.step_time.coefficients
+    return EngineStats(
+        num_running=scheduler.num_running,
+        num_waiting=scheduler.num_waiting,
+        num_pages=kv.num_pages,
+        num_used_pages=kv.num_used_pages,
+        num_cached_pages=kv.num_cached_pages,
+        num_preemptions=scheduler.counters.num_preemptions,
+        prefix_cache_queries=kv.prefix_queries,
+        prefix_cache_hits=kv.prefix_hits,
+        num_waiting_tokens=scheduler.num_unread_tokens(),
+        prompt_seconds_per_token=scheduler.seconds_per_prompt_token(),
+        step_seconds_per_sequence=token_seconds + sequence_seconds,
+        num_swapped=kv.num_swapped_sequences,
+        num_copied_pages=kv.num_copies,
+        num_swapped_out_pages=kv.num_swap_outs,
+        num_swapped_in_pages=kv.num_swap_ins,
+        num_wasted_tokens=scheduler.counters.num_wasted_tokens,
+        num_wasted_slots=kv.num_wasted_slots,
+        num_expired=scheduler.counters.num_expired,
+        num_waiting_by_reason=scheduler.waiting_by_reason(),
+        num_waiting_by_tenant=_largest(scheduler.waiting_by_tenant()),
+        **counts,
+    )
+
+
+def _largest(counts: Mapping[str, int]) -> dict[str, int]:
+    return dict(nlargest(MAX_TENANTS, counts.items(), key=lambda item: item[1]))

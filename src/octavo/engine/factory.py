@@ -23,6 +23,7 @@ from octavo.models.registry import model_from_gguf
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
 from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.policies.registry import policy_factory
 from octavo.scheduler.scheduler import Scheduler
 from octavo.tokenization import ChatTemplate, Tokenizer
 from octavo.weights.gguf import GGUFFile
@@ -103,4 +104,5 @@ def make_engine(front: Front, runner: Runner) -> Engine:
         reserve_high_priority=config.reserve_high_priority,
         max_step_seconds=config.max_step_seconds,
     )
-    return Engine(Scheduler(limits, kv), runner, front.tokenizer, config.seed)
+    scheduler = Scheduler(limits, kv, policy_factory(config))
+    return Engine(scheduler, runner, front.tokenizer, config.seed)

@@ -74,12 +74,12 @@ class Replica:
         sequence = make_sequence(request, number, sent)
         if not self.scheduler.fits(sequence):
             return False
-        self.scheduler.add(sequence)
+        self.scheduler.add(sequence, sent)
         return True
 
     def start_step(self, now: float) -> float | None:
         """Plan the next step; when it will end, None if there is nothing to do."""
-        step = self.scheduler.schedule()
+        step = self.scheduler.schedule(now)
         if not step.sequences:
             return None
         load, result = self._compute(step)

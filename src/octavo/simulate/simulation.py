@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.scheduler import Scheduler, SchedulerConfig
+from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.scheduler import Scheduler
 from octavo.simulate.cluster import Cluster, OnFinished, Source
 from octavo.simulate.records import Records
 from octavo.simulate.replica import END, Replica

@@ -35,6 +35,7 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `logprobs` has one entry per new token. `prompt_logprobs` comes once, with the first output of
     sequence 0; its first entry is None. `stop_reason` is the stop string or stop token id.
     `num_cached_tokens` counts prompt tokens served by the prefix cache. `error` explains "error".
+    `cumulative_logprob` is what answers were picked by, with the last output of each.
     """
 
     request_id: str
@@ -46,6 +47,7 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     num_cached_tokens: int = 0
+    cumulative_logprob: float | None = None
     error: str | None = None
 
 

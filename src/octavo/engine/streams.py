@@ -27,6 +27,7 @@ def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutp
         prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
         finish_reason=second.finish_reason,
         stop_reason=second.stop_reason,
+        cumulative_logprob=second.cumulative_logprob,
         num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
         error=second.error,
     )

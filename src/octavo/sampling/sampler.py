@@ -123,7 +123,7 @@ class Sampler:
         histories: dict[tuple[str, int], _History],
     ) -> None:
         params = sequence.params
-        target, num_top = _DRAW, _NO_LOGPROBS if params.logprobs is None else params.logprobs
+        target, num_top = _DRAW, _num_logprobs(params)
         if params.use_beam_search:
             target, num_top = _CANDIDATES, _num_candidates(params, stop_token_ids)
         history = (0, 0, 0)
@@ -220,9 +220,17 @@ def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]
         result.candidates = entries.top(row, num_top=entries.top_ids.shape[1])
     else:
         result.token_id = entries.token_ids[row]
-        if params.logprobs is not None:
-            result.logprobs = entries.logprobs_of(row, params.logprobs)
+        num_top = _num_logprobs(params)
+        if num_top != _NO_LOGPROBS:
+            result.logprobs = entries.logprobs_of(row, num_top)
     return result
+
+
+def _num_logprobs(params: SamplingParams) -> int:
+    """How many of the most probable tokens are wanted; those who pick want the drawn one's."""
+    if params.logprobs is not None:
+        return params.logprobs
+    return 0 if params.picks_best else _NO_LOGPROBS
 
 
 def _num_candidates(params: SamplingParams, stop_token_ids: frozenset[int]) -> int:

@@ -1,0 +1,166 @@
+"""Beam search through engine, scheduler and pages: what the rules alone find, whatever happens."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace as replaced
+
+from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
+from octavo.core.sequence import SequenceState
+from octavo.scheduler.beams import BeamGroup, BeamRules, Hypothesis
+from octavo.scheduler.scheduler import Scheduler
+from tests.engine.drive_engine import Rig
+from tests.fakes import BYTE_VOCAB, fake_candidates, make_request, make_scheduler
+
+STOPS = [1, 2, 3, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59]
+BEAMS = SamplingParams(
+    use_beam_search=True, n=3, beam_width=4, max_tokens=12, stop_token_ids=STOPS, length_penalty=0.8
+)
+PROMPT = "eleven byte"
+
+
+def found_by_rules(request: EngineRequest, max_new_tokens: int = 10_000) -> list[Hypothesis]:
+    """The search on the model alone: no pages, no steps, no others."""
+    params = request.sampling_params
+    group = BeamGroup(BeamRules.of(params, frozenset(), max_new_tokens))
+    while not group.is_over:
+        contexts = [[*request.prompt_token_ids, *beam.token_ids] for beam in group.beams]
+        group.advance([fake_candidates(context, BYTE_VOCAB) for context in contexts])
+    return group.best(params.n)
+
+
+def expect_answers(rig: Rig, request: EngineRequest, max_new_tokens: int = 10_000) -> None:
+    expected = found_by_rules(request, max_new_tokens)
+    for index, answer in enumerate(expected):
+        (output,) = rig.said[request.request_id, index]
+        assert output.token_ids == list(answer.beam.token_ids)
+        assert output.cumulative_logprob == answer.beam.logprob
+        assert (output.finish_reason, output.stop_reason) == answer.finish
+    assert len(expected) == request.sampling_params.n
+
+
+def beam_scheduler(scheduler: Scheduler | None = None) -> Rig:
+    return Rig(scheduler=scheduler or make_scheduler(max_num_seqs=4))
+
+
+@pytest.mark.parametrize("enable_prefix_caching", [True, False])
+@pytest.mark.parametrize("max_num_batched_tokens", [4, 16])
+def test_answers_are_those_of_the_rules(
+    enable_prefix_caching: bool, max_num_batched_tokens: int
+) -> None:
+    rig = beam_scheduler(
+        make_scheduler(
+            max_num_seqs=4,
+            enable_prefix_caching=enable_prefix_caching,
+            max_num_batched_tokens=max_num_batched_tokens,
+        )
+    )
+    request = make_request(PROMPT, BEAMS)
+    rig.answer(request)
+    expect_answers(rig, request)
+
+
+def test_beams_of_a_request_are_in_one_step_and_share_what_they_have_in_common() -> None:
+    """A prompt of 42 tokens in pages of 4: ten full ones are there once, the partial one too."""
+    rig = beam_scheduler()
+    request = make_request(list(range(42)), BEAMS)
+    rig.engine.submit(request)
+    rows, pages = [], []
+    while rig.engine.has_work:
+        rig.step()
+        rows.append(len(rig.runner.steps[-1].sequences))
+        pages.append(rig.engine.stats().num_used_pages)
+    expect_answers(rig, request)
+    assert rows == [1, 1, 1, *[4] * (len(rows) - 3)]
+    assert pages[2] == 11
+    assert max(pages) <= 10 + 4 * 4
+
+
+def test_one_answer_can_be_asked_of_many_beams() -> None:
+    rig = beam_scheduler()
+    request = make_request(PROMPT, replaced(BEAMS, n=1))
+    rig.answer(request)
+    expect_answers(rig, request)
+    assert rig.said.keys() == {("r", 0)}
+
+
+def test_the_text_is_that_of_the_whole_answer_without_its_stop_token() -> None:
+    rig = beam_scheduler()
+    rig.engine.submit(make_request(PROMPT, BEAMS))
+    rig.engine.submit(
+        make_request(PROMPT, replaced(BEAMS, include_stop_str_in_output=True), request_id="s")
+    )
+    rig.drain()
+    for index in range(3):
+        bare, whole = rig.last(("r", index)), rig.last(("s", index))
+        ended = int(bare.finish_reason == "stop")
+        shown = bytes(bare.token_ids[: len(bare.token_ids) - ended])
+        assert bare.text == shown.decode(errors="replace")
+        assert whole.text == bytes(whole.token_ids).decode(errors="replace")
+    assert rig.last(("r", 0)).finish_reason == "stop"
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_neither_crowds_nor_preemptions_change_the_answers(data: st.DataObject) -> None:
+    """Beams and others in few pages; somebody is preempted now and then, by either way."""
+    draw = random.Random(data.draw(st.integers(0, 2**32)))
+    page_tokens = draw.choice((2, 4))
+    scheduler = make_scheduler(
+        num_pages=draw.randint(24, 60),
+        page_tokens=page_tokens,
+        max_num_seqs=draw.randint(4, 10),
+        max_num_batched_tokens=draw.randint(10, 30),
+        enable_prefix_caching=draw.random() < 0.6,
+        num_swap_slots=draw.choice((0, 8, 60)),
+    )
+    rig = beam_scheduler(scheduler)
+    requests = [_random_request(draw, str(number)) for number in range(draw.randint(1, 5))]
+    every = draw.choice((1000, 2, 3, 7))
+    for request in requests:
+        rig.engine.submit(request)
+    for number in range(3000):
+        if not rig.engine.has_work:
+            break
+        rig.step()
+        scheduler.kv.check_invariants()
+        running = [one for one in scheduler._running if one.state is SequenceState.RUNNING]
+        if running and number % every == every - 1 and number < 300:
+            scheduler.preempt(draw.choice(running), swap=draw.random() < 0.5)
+            scheduler.kv.check_invariants()
+    rig.drain()
+    for request in requests:
+        if request.sampling_params.use_beam_search:
+            longest = scheduler._searches.longest(_lead(request))
+            expect_answers(rig, request, longest - len(request.prompt_token_ids))
+    assert not scheduler._searches._searches
+    assert not scheduler._searches.followers
+    assert scheduler._slots._num_taken == 0
+    assert scheduler.kv.stats().num_swapped_pages == 0
+
+
+def _random_request(draw: random.Random, name: str) -> EngineRequest:
+    prompt = [draw.randint(0, 1) for _ in range(draw.randint(1, 14))]
+    n = draw.randint(1, 3)
+    if draw.random() < 0.4:
+        return make_request(prompt, SamplingParams(n=n, max_tokens=10), request_id=name)
+    params = SamplingParams(
+        use_beam_search=True,
+        n=n,
+        beam_width=draw.randint(n, 4),
+        max_tokens=draw.randint(1, 14),
+        stop_token_ids=STOPS,
+        early_stopping=draw.choice((True, False, "never")),
+    )
+    return make_request(prompt, params, request_id=name)
+
+
+def _lead(request: EngineRequest) -> object:
+    from octavo.engine.sequences import make_sequences
+
+    return make_sequences(request, 0)[0]

@@ -84,7 +84,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        _integer("n", self.n, 1, MAX_N)
+        _integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
         _real("temperature", self.temperature, 0.0, 100.0)
         _real("top_p", self.top_p, 0.0, 1.0, low_open=True)
         _integer("top_k", self.top_k, -1, 2**31 - 1)

@@ -5,9 +5,9 @@
 
 The text is `data/perplexity.txt`, octavo's own documents and docstrings as they once were, cut into
 windows that are read one by one from an empty context. Measured: octavo with weights as the file
-has them and with keys and values in float16 and in int8, and with weights, activations, keys and
-values in float32 (the reference). `--oracle-python` names a Python with torch, transformers, gguf
-and accelerate, which computes the reference a second time, by other code.
+has them and with keys and values in int16 (the default), float16 and int8, and with weights,
+activations, keys and values in float32 (the reference). `--oracle-python` names a Python with
+torch, transformers, gguf and accelerate, which computes the reference once more, by other code.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from octavo.weights.gguf import GGUFFile
 
 TEXT = Path(__file__).parent / "data" / "perplexity.txt"
 REFERENCE, ORACLE = "float32 reference", "transformers float32"
+KV_TYPES = ("int16", "float16", "int8")
 Windows = list[list[int]]
 
 
@@ -42,8 +43,7 @@ def main() -> None:
     options = {name: yaml.safe_load(value) for name, value in extra.items()}
     cases: dict[str, dict[str, object]] = {
         REFERENCE: {"dtype": "float32", "kv_cache_dtype": "float32"},
-        "KV float16": {"kv_cache_dtype": "float16", **options},
-        "KV int8": {"kv_cache_dtype": "int8", **options},
+        **{f"KV {kind}": {"kv_cache_dtype": kind, **options} for kind in KV_TYPES},
     }
     found = {}
     for name, case in cases.items():

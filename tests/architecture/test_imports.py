@@ -12,7 +12,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "octavo"
 MAY_USE_TORCH = {"octavo.ops.torch_reference", "octavo.runner.reference"}
-HEAVY = {"numpy", "fastapi", "tokenizers", "jinja2", "rich", "huggingface_hub", "torch", "msgspec"}
+HEAVY = {
+    "numpy",
+    "starlette",
+    "tokenizers",
+    "jinja2",
+    "rich",
+    "huggingface_hub",
+    "torch",
+    "msgspec",
+}
 
 
 def loaded_by(code: str) -> set[str]:
@@ -58,6 +67,17 @@ def test_help_of_the_command_is_light() -> None:
         "from octavo.entrypoints.cli.main import make_parser\nmake_parser(['--help']).format_help()"
     )
     assert not loaded_by(code) & HEAVY
+
+
+def test_a_server_starts_its_engine_before_it_imports_much() -> None:
+    code = "from octavo.entrypoints.cli.main import make_parser\nmake_parser(['serve'])"
+    assert loaded_by(code) & HEAVY == {"msgspec"}
+
+
+def test_the_engine_process_loads_nothing_of_the_front() -> None:
+    """Each is 10 to 30 ms of every start, and memory for nothing."""
+    code = "import octavo.engine.worker, octavo.engine.factory"
+    assert not loaded_by(code) & {"asyncio", "jinja2", "rich", "starlette", "tokenizers", "yaml"}
 
 
 def test_the_public_names_are_there() -> None:

@@ -8,11 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.config.engine import EngineConfig
-from octavo.core.outputs import EngineOutputs, EngineStats, SequenceOutput, TokenLogprobs
+from octavo.core.outputs import (
+    EngineFacts,
+    EngineOutputs,
+    EngineStats,
+    SequenceOutput,
+    TokenLogprobs,
+)
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine import frames
-from octavo.engine.client import EngineFacts
 from octavo.engine.engine_loop import AbortRequest, StopEngine
 from octavo.engine.frames import (
     EngineReady,

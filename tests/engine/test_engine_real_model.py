@@ -12,7 +12,7 @@ from octavo.config.engine import EngineConfig
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.engine import Engine
-from octavo.engine.factory import Front, make_front, make_runner
+from octavo.engine.front import Front, make_front
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
@@ -33,7 +33,8 @@ def parts(smollm2_path: Path) -> tuple[Front, Runner]:
     config = EngineConfig(model=str(smollm2_path), max_model_len=CONTEXT, threads=1)
     with GGUFFile.open(smollm2_path) as file:
         front = make_front(file, config)
-        return front, make_runner(file, front)
+        stop_token_ids = front.tokenizer.stop_token_ids
+        return front, load_runner(file, front.resolved.config, stop_token_ids)
 
 
 @pytest.fixture(scope="module")

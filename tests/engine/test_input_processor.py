@@ -12,7 +12,8 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.input_processor import InputProcessor
 from octavo.errors import InvalidRequest, PromptTooLong, RequestError
-from octavo.tokenization import ChatTemplate, Tokenizer
+from octavo.tokenization.chat_template import ChatTemplate
+from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 from tests.fakes import BOS, ByteTokenizer
 

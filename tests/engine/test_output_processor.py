@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from octavo.core.sampling_params import SamplingParams
-from octavo.tokenization import Tokenizer
+from octavo.tokenization.tokenizer import Tokenizer
 from tests.engine.drive_engine import Rig, saying
 from tests.fakes import EOS, joined_text, make_request, make_scheduler
 from tests.tokenization.small_models import sentencepiece_metadata

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import load_tenants
@@ -27,7 +27,7 @@ from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.tokenization import ChatTemplate
+from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
 from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
 
@@ -87,7 +87,7 @@ class Brake:
 class Server:
     """One running server and what tests look at."""
 
-    app: FastAPI
+    app: Starlette
     engine: Engine
     client: InProcessEngine
     http: httpx.AsyncClient

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.datastructures import Headers
 
 from octavo.config.server import ServerConfig
@@ -16,7 +16,7 @@ LOCKED = Setup(options=ServerConfig(api_key=KEYS))
 PUBLIC = {"/health", "/ping"}
 
 
-def _routes(app: FastAPI) -> list[GuardedRoute]:
+def _routes(app: Starlette) -> list[GuardedRoute]:
     routes = list(app.router.routes)
     assert all(isinstance(route, GuardedRoute) for route in routes), routes
     return [route for route in routes if isinstance(route, GuardedRoute)]

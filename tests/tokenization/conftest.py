@@ -8,7 +8,7 @@ import pytest
 import tokenizers
 from transformers.integrations.gguf import convert_gguf_tokenizer, get_gguf_tokenizer
 
-from octavo.tokenization import Tokenizer
+from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 
 

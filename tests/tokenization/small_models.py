@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from octavo.tokenization.byte_level import BYTE_OF_CHARACTER
+from octavo.tokenization.token_decoder import BYTE_OF_CHARACTER
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 

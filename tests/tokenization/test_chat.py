@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from octavo.tokenization import ChatTemplate, Tokenizer, encode_chat
+from octavo.tokenization.chat import encode_chat
+from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
+from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.small_models import byte_level_metadata
 from tests.tokenization.test_chat_template import PLAIN, SYSTEM, TOOL_USE, TOOLS

@@ -11,7 +11,7 @@ import tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from octavo.errors import TemplateError, TokenizerError
-from octavo.tokenization import ChatTemplate
+from octavo.tokenization.chat_template import ChatTemplate
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.chat_templates import ALL, CHATML, MISTRAL, PARTS
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.tokenization import Detokenizer, Tokenizer
+from octavo.tokenization.detokenizer import Detokenizer
+from octavo.tokenization.tokenizer import Tokenizer
 from tests.tokenization.small_models import byte_level_metadata, sentencepiece_metadata
 
 

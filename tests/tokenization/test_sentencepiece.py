@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from octavo.tokenization import Tokenizer
 from octavo.tokenization.spm_merges import merges_by_score
+from octavo.tokenization.tokenizer import Tokenizer
 from tests.tokenization.varied_text import varied_texts
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.tokenization import StopMatcher
+from octavo.tokenization.stop_matcher import StopMatcher
 
 
 def run(

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from octavo.errors import TemplateError
-from octavo.tokenization import ChatTemplate
+from octavo.tokenization.chat_template import ChatTemplate
 
 MESSAGES = [{"role": "user", "content": "hello"}]
 

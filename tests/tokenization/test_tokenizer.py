@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.errors import TokenizerError
-from octavo.tokenization import Tokenizer
 from octavo.tokenization.split_rules import SPLIT_RULES
+from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.small_models import byte_level_metadata, sentencepiece_metadata
 
@@ -81,7 +81,9 @@ def test_ids_of_padding_rows_add_no_text(smollm2: Tokenizer) -> None:
 @settings(max_examples=300, deadline=None)
 @given(text=st.text(alphabet=st.characters(exclude_categories=("Cs", "Cc"))))
 def test_decoding_gives_the_text_back(smollm2: Tokenizer, gemma3: Tokenizer, text: str) -> None:
-    assert gemma3.decode(gemma3.encode(text, add_special_tokens=False)) == text
+    # SentencePiece writes U+2581 for a space and cannot tell the two apart.
+    told = text.replace("\u2581", " ")
+    assert gemma3.decode(gemma3.encode(text, add_special_tokens=False)) == told
     # SmolLM2 has no tokens for the bytes F1 and F2, with which characters from U+40000 on begin.
     known = "".join(character for character in text if ord(character) < 0x40000)
     assert smollm2.decode(smollm2.encode(known, add_special_tokens=False)) == known

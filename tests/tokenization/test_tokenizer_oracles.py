@@ -19,7 +19,7 @@ import pytest
 import tokenizers
 from tokenizers import pre_tokenizers
 
-from octavo.tokenization import Tokenizer
+from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.sentencepiece_model import sentencepiece_bpe
 from tests.tokenization.varied_text import varied_texts

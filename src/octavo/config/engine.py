@@ -41,12 +41,12 @@ class EngineConfig:
         minimum=1,
         maximum=65536,
     )
-    max_step_seconds: float | None = option(
-        None,
+    max_step_seconds: float = option(
+        0.0,
         "While answers are being written, prompts are read in chunks that keep a step below this"
-        " time. Default: no bound but --max-num-batched-tokens.",
+        " time. 0: no bound but --max-num-batched-tokens.",
         metavar="SECONDS",
-        minimum=0.001,
+        minimum=0.0,
     )
     reserve_high_priority: float = option(
         0.0,

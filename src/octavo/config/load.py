@@ -3,14 +3,11 @@ the default. Knows nothing of argparse."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-
-import yaml
 
 from octavo.config.environment import option_texts
 from octavo.config.options import Option, options_of, read_text, read_value, unknown_option
-from octavo.errors import ConfigError
 
 FlagValue = str | bool | list[str]
 
@@ -52,46 +49,12 @@ def _read_yaml(file: Path, known: Mapping[str, Option]) -> dict[str, object]:
     """A mapping of long flag names (without dashes in front) to values."""
     by_key = {item.key: item for item in known.values()}
     values = {}
+    # Only now: few runs have such a file, and its parser takes 18 ms to import.
+    from octavo.config.yaml_file import yaml_mapping
+
     for key, value in yaml_mapping(file, "--config").items():
         if key not in by_key:
             raise unknown_option(str(key), by_key, origin=f"{file}: ")
         item = by_key[key]
         values[item.name] = read_value(item, value, origin=f"{file}: {key}")
     return values
-
-
-def yaml_mapping(file: Path, flag: str) -> dict[object, object]:
-    """The file's mapping; none of its keys twice. Raises ConfigError."""
-    try:
-        content = yaml.load(file.read_text(encoding="utf-8"), _StrictLoader)
-    except OSError as error:
-        raise ConfigError(f"{flag} {file}: {error.strerror}") from None
-    except yaml.MarkedYAMLError as error:
-        # Without the quoted line, which may hold a secret.
-        place = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise ConfigError(f"{file}: not YAML: {error.problem}{place}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{file}: not YAML: {' '.join(str(error).split())}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise ConfigError(
-            f"{file}: a mapping at the top is allowed, not a {type(content).__name__}"
-        )
-    return content
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Of two equal keys the plain one would take the last, and say nothing."""
-
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Hashable, object]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"the key {key.value!r} is given twice", problem_mark=key.start_mark
-                )
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
-from octavo.config.load import yaml_mapping
 from octavo.config.options import check, option, options_of, read_value, unknown_option
 from octavo.config.server import ServerConfig
+from octavo.config.yaml_file import yaml_mapping
 from octavo.errors import ConfigError
 
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}")

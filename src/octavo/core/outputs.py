@@ -117,3 +117,10 @@ class EngineOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     outputs: list[SequenceOutput] = []
     finished: list[tuple[str, int, RequestTimes]] = []
     stats: EngineStats = EngineStats()
+
+
+class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known once an engine is ready. `start_seconds` is the time of each phase by name."""
+
+    num_pages: int = 0
+    start_seconds: dict[str, float] = {}

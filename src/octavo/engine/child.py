@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from octavo.config.engine import EngineConfig
-from octavo.core.outputs import EngineOutputs, EngineStats
+from octavo.core.outputs import EngineFacts, EngineOutputs, EngineStats
 from octavo.core.request import EngineRequest
-from octavo.engine.client import EngineFacts, EngineObserver, SilentObserver
+from octavo.engine.client import EngineObserver, SilentObserver
 from octavo.engine.engine_loop import AbortRequest, StopEngine
 from octavo.engine.frames import LoadFailed, SubmitRequest
 from octavo.engine.streams import OutputRouter, OutputStream

@@ -8,18 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-import msgspec
-
-from octavo.core.outputs import EngineOutputs, EngineStats
+from octavo.core.outputs import EngineFacts, EngineOutputs, EngineStats
 from octavo.core.request import EngineRequest
 from octavo.engine.streams import OutputStream
-
-
-class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known once an engine is ready. `start_seconds` is the time of each phase by name."""
-
-    num_pages: int = 0
-    start_seconds: dict[str, float] = {}
 
 
 class EngineObserver(Protocol):

@@ -12,9 +12,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from octavo.config.engine import EngineConfig
-from octavo.core.outputs import EngineOutputs
+from octavo.core.outputs import EngineFacts, EngineOutputs
 from octavo.core.request import EngineRequest
-from octavo.engine.client import EngineFacts
 from octavo.engine.engine_loop import AbortRequest, StopEngine
 from octavo.errors import OctavoError
 

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import threading
 
-from octavo.core.outputs import EngineOutputs, EngineStats
+from octavo.core.outputs import EngineFacts, EngineOutputs, EngineStats
 from octavo.core.request import EngineRequest
-from octavo.engine.client import EngineFacts, EngineObserver, SilentObserver
+from octavo.engine.client import EngineObserver, SilentObserver
 from octavo.engine.engine_loop import AbortRequest, EngineLoop, SteppedEngine, StopEngine
 from octavo.engine.streams import OutputRouter, OutputStream
 from octavo.errors import EngineDead

@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
-from octavo.tokenization import ChatTemplate, Tokenizer, encode_chat
+from octavo.tokenization.chat import encode_chat
+from octavo.tokenization.chat_template import ChatTemplate
+from octavo.tokenization.tokenizer import Tokenizer
 
 Message = Mapping[str, object]
 

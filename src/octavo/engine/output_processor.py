@@ -14,7 +14,7 @@ from octavo.core.sequence import Sequence
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import SequenceUpdate
 from octavo.scheduler.stopping import Finish
-from octavo.tokenization import StopMatcher
+from octavo.tokenization.stop_matcher import StopMatcher
 
 
 class IncrementalDetokenizer(Protocol):

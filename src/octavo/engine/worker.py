@@ -17,8 +17,7 @@ import time
 from collections.abc import Callable
 
 from octavo.config.engine import EngineConfig
-from octavo.core.outputs import EngineOutputs
-from octavo.engine.client import EngineFacts
+from octavo.core.outputs import EngineFacts, EngineOutputs
 from octavo.engine.engine_loop import AbortRequest, EngineLoop, SteppedEngine, StopEngine
 from octavo.engine.frames import (
     EngineReady,
@@ -73,6 +72,7 @@ class Worker:
 
     def run(self) -> int:
         """Load, then serve until the parent says stop. Returns the exit status."""
+        gc.disable()  # what loading makes stays, so that collecting it is time spent for nothing
         config = self._receive_config()
         self._start_thread(self._beat)
         start_time = time.perf_counter()
@@ -86,7 +86,8 @@ class Worker:
         seconds = {"load": time.perf_counter() - start_time}
         facts = EngineFacts(num_pages=engine.stats().num_pages, start_seconds=seconds)
         self._channel.send(EngineReady(facts))
-        gc.freeze()  # what is loaded stays: a full collection would take 8 ms to find that out
+        gc.freeze()  # a full collection would take 8 ms to find out that all this stays
+        gc.enable()
         self._loop.run()
         return 0
 

@@ -9,8 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from octavo.config.engine import EngineConfig
-from octavo.core.outputs import EngineOutputs
-from octavo.engine.client import EngineFacts
+from octavo.core.outputs import EngineFacts, EngineOutputs
 from octavo.engine.frames import (
     EngineReady,
     EngineStepped,

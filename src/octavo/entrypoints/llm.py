@@ -20,7 +20,7 @@ from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar
 from octavo.entrypoints.results import RequestOutput, ResultBuilder
 from octavo.errors import EngineDead, InvalidRequest
-from octavo.tokenization import Tokenizer
+from octavo.tokenization.tokenizer import Tokenizer
 
 Prompt = str | list[int] | Mapping[str, object]
 """A text, token ids, {"prompt": text} or {"prompt_token_ids": ids}, the latter two also with a

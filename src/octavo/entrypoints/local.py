@@ -11,8 +11,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
-from octavo.engine.factory import Front, locate, make_engine, make_front, make_runner
+from octavo.engine.factory import make_engine
+from octavo.engine.front import Front, make_front
+from octavo.engine.model_file import locate
 from octavo.errors import EngineDead
+from octavo.runner.load import load_runner
 from octavo.weights.gguf import GGUFFile
 
 LoadProgress = Callable[[int, int], None]
@@ -25,8 +28,9 @@ class LocalEngine:
     def __init__(self, config: EngineConfig, progress: LoadProgress | None = None) -> None:
         with GGUFFile.open(locate(config)) as file:
             self.front: Front = make_front(file, config)
-            self.runner = make_runner(file, self.front, progress)
-        self._engine = make_engine(self.front, self.runner)
+            config, tokenizer = self.front.resolved.config, self.front.tokenizer
+            self.runner = load_runner(file, config, tokenizer.stop_token_ids, progress)
+        self._engine = make_engine(config, self.runner, tokenizer)
 
     def stats(self) -> EngineStats:
         return self._engine.stats()

@@ -25,10 +25,9 @@ def find_model(name: str, progress: Progress | None = None) -> Path:
 
     Raises FetchError with one line that says what to do.
     """
-    path = Path(name).expanduser()
-    if path.is_file():
+    if path := find_local(name):
         return path
-    if path.is_dir():
+    if Path(name).expanduser().is_dir():
         raise FetchError(f"{name} is a folder; only single GGUF files are read yet")
     if name in CATALOGUE:
         return fetch(CATALOGUE[name], progress)
@@ -39,6 +38,16 @@ def find_model(name: str, progress: Progress | None = None) -> Path:
         if hub_id := parse_hub_id(name):
             return fetch_from_hub(hub_id)
     raise FetchError(f"{name}: {_what_is_allowed(name)}")
+
+
+def find_local(name: str) -> Path | None:
+    """The file that `name` means if it is a path or a catalogue name and lies here already."""
+    path = Path(name).expanduser()
+    if path.is_file():
+        return path
+    if name not in CATALOGUE or path.is_dir():
+        return None
+    return cached_file(CATALOGUE[name].file, CATALOGUE[name].num_bytes)
 
 
 def fetch(model: CatalogueModel, progress: Progress | None = None) -> Path:

@@ -4,6 +4,7 @@ The names of array and tuple types are for annotations: they exist in this stub 
 """
 
 from collections.abc import Sequence
+from mmap import mmap
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,15 @@ def dequantize(type_name: str, data: U8, count: int) -> F32:
     """`count` values of a GGUF tensor type ("F32", "F16", "BF16", "Q4_0", ... "Q6_K").
 
     Raises ValueError unless `data` holds exactly so many.
+    """
+
+def read_strings(
+    buffer: mmap | bytes, position: int, count: int, max_bytes: int
+) -> tuple[list[str], int]:
+    """At most `count` strings from `position` on, and the position behind the last of them.
+
+    Each is a 64-bit little-endian length and that many bytes of UTF-8, as in GGUF. Ends early
+    before a string that has more than `max_bytes`, passes the buffer's end, or is no UTF-8.
     """
 
 def measure_read_rate(pool: ThreadPool, level: str, num_bytes: int, passes: int) -> float:

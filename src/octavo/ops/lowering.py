@@ -6,6 +6,7 @@ all its readers. Float formats take float32. A stack that mixes the two is split
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import groupby
 
@@ -27,12 +28,13 @@ def lower(program: Program, is_integer: IsInteger) -> Program:
 
 
 class _Lowering:
-    """The new program under construction. `quantized` holds the int8 twin of float operands."""
+    """The new program under construction. `quantized` holds the int8 twins of float operands,
+    by value number."""
 
     def __init__(self, program: Program, is_integer: IsInteger) -> None:
         self.values = list(program.values)
         self.instructions: list[Instruction] = []
-        self.quantized: dict[Columns, Columns] = {}
+        self.quantized: defaultdict[int, dict[Columns, Columns]] = defaultdict(dict)
         self._is_integer = is_integer
 
     def append(self, instruction: Instruction) -> None:
@@ -43,13 +45,15 @@ class _Lowering:
             inputs = (self._quantize(x, instruction), *instruction.inputs[1:])
             instruction = replace(instruction, inputs=inputs)
         self.instructions.append(instruction)
-        for operand in list(self.quantized):
-            if instruction.writes(operand):
-                del self.quantized[operand]
+        for written in instruction.outputs:
+            twins = self.quantized[written.value]
+            for operand in filter(written.overlaps, list(twins)):
+                del twins[operand]
 
     def _quantize(self, x: Columns, user: Instruction) -> Columns:
-        if x in self.quantized:
-            return self.quantized[x]
+        twins = self.quantized[x.value]
+        if x in twins:
+            return twins[x]
         if x.width % QUANTIZE_GROUP:
             raise RecordingError(
                 f"{user.scope}: {x.width} columns cannot be quantised; a multiple of "
@@ -58,7 +62,7 @@ class _Lowering:
         self.values.append(ValueInfo(user.rows, x.width, DType.Q8))
         output = Columns(len(self.values) - 1, 0, x.width)
         self.instructions.append(Instruction("quantize", user.scope, user.rows, (x,), (output,)))
-        self.quantized[x] = output
+        twins[x] = output
         return output
 
 

@@ -6,7 +6,9 @@ writing, keeps the recorded order. Late placement shortens lifetimes. Knows no k
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from octavo.ops.program import Columns, Instruction, Pages, Program
 
@@ -29,36 +31,40 @@ def ordered(program: Program) -> Program:
 
 def _dependencies(instructions: tuple[Instruction, ...]) -> list[list[int]]:
     """For each instruction the earlier ones that it must follow, ascending."""
-    touching: dict[object, list[int]] = {}
+    users: dict[object, list[_Use]] = {}
     dependencies = []
     for index, instruction in enumerate(instructions):
         needed: set[int] = set()
-        for key in _resources(instruction):
-            earlier = touching.setdefault(key, [])
-            needed.update(one for one in earlier if _conflict(instructions[one], instruction))
-            earlier.append(index)
+        for resource, use in _uses(index, instruction):
+            earlier = users.setdefault(resource, [])
+            needed.update(one.instruction for one in earlier if use.conflicts(one))
+            earlier.append(use)
         dependencies.append(sorted(needed))
     return dependencies
 
 
-def _resources(instruction: Instruction) -> list[object]:
-    """What may be shared with others: value numbers and pages, each once."""
-    values = [operand.value for operand in instruction.columns()]
-    pages = [operand for operand in instruction.inputs if isinstance(operand, Pages)]
-    return list(dict.fromkeys([*values, *pages]))
+class _Use(NamedTuple):
+    """What an instruction, by its number, does to columns [start, stop) of a value or to pages."""
+
+    instruction: int
+    start: int
+    stop: int
+    is_write: bool
+
+    def conflicts(self, other: _Use) -> bool:
+        """Of one resource. Plain comparisons: long programs have tens of thousands of pairs."""
+        if self.instruction == other.instruction:
+            return False
+        is_shared = self.start < other.stop and other.start < self.stop
+        return is_shared and (self.is_write or other.is_write)
 
 
-def _conflict(earlier: Instruction, later: Instruction) -> bool:
-    if _pages(earlier) & _pages(later):
-        return True
-    return any(later.writes(operand) for operand in earlier.columns()) or any(
-        earlier.writes(operand) for operand in _reads(later)
-    )
-
-
-def _reads(instruction: Instruction) -> list[Columns]:
-    return [operand for operand in instruction.inputs if isinstance(operand, Columns)]
-
-
-def _pages(instruction: Instruction) -> set[Pages]:
-    return {operand for operand in instruction.inputs if isinstance(operand, Pages)}
+def _uses(index: int, instruction: Instruction) -> Iterator[tuple[object, _Use]]:
+    """By value number or pages. All who touch pages keep their order, as if each wrote there."""
+    for operand in instruction.inputs:
+        if isinstance(operand, Columns):
+            yield operand.value, _Use(index, operand.start, operand.stop, is_write=False)
+        elif isinstance(operand, Pages):
+            yield operand, _Use(index, 0, 1, is_write=True)
+    for written in instruction.outputs:
+        yield written.value, _Use(index, written.start, written.stop, is_write=True)

@@ -7,8 +7,6 @@ Control tokens are left out of the model on purpose: no text can be merged into 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import MappingProxyType
-from typing import Final
 
 import tokenizers
 from tokenizers import models, pre_tokenizers
@@ -16,25 +14,6 @@ from tokenizers import models, pre_tokenizers
 from octavo.errors import TokenizerError
 from octavo.tokenization.split_rules import SPLIT_RULES, SplitRule
 from octavo.tokenization.vocabulary import TokenType, Vocabulary
-
-
-def _byte_of_character() -> dict[str, int]:
-    """Printable Latin-1 bytes stand for themselves, the others for characters from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    table = {chr(byte): byte for byte in printable}
-    return table | {chr(0x100 + index): byte for index, byte in enumerate(others)}
-
-
-BYTE_OF_CHARACTER: Final = MappingProxyType(_byte_of_character())
-
-
-def spelled_bytes(token: str) -> bytes:
-    """The bytes that a token stands for; one that is not spelled in bytes stands for itself."""
-    try:
-        return bytes([BYTE_OF_CHARACTER[character] for character in token])
-    except KeyError:
-        return token.encode()
 
 
 def split_rule(vocabulary: Vocabulary) -> SplitRule:

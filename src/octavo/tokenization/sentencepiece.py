@@ -7,7 +7,6 @@ purpose: no text can be merged into one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 import numpy as np
 import tokenizers
@@ -15,18 +14,8 @@ from tokenizers import models, normalizers
 
 from octavo.errors import TokenizerError
 from octavo.tokenization.spm_merges import merges_by_score
+from octavo.tokenization.token_decoder import SPACE
 from octavo.tokenization.vocabulary import TokenType, Vocabulary
-
-SPACE: Final = "\u2581"
-
-
-def piece_bytes(piece: str, token_type: int) -> bytes:
-    """The bytes that a piece stands for in text."""
-    if token_type == TokenType.BYTE:
-        return bytes([int(piece[3:5], 16)])
-    if token_type in (TokenType.CONTROL, TokenType.UNKNOWN):
-        return piece.encode()
-    return piece.replace(SPACE, " ").encode()
 
 
 def is_control(token_type: int) -> bool:

@@ -1,4 +1,4 @@
-"""Text to token ids and back, as the model file defines it. Knows no request and no template.
+"""Text to token ids, as the model file defines it. Knows no request and no template.
 
 Plain text goes through the `tokenizers` library, with a model that does not contain the control
 tokens: whatever a user writes, no control id comes out, unless the caller asks for their spellings
@@ -7,46 +7,34 @@ to be parsed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import tokenizers
 
 from octavo.tokenization import byte_level, sentencepiece
-from octavo.tokenization.detokenizer import Detokenizer
 from octavo.tokenization.spellings import Spellings
+from octavo.tokenization.token_decoder import TokenDecoder
 from octavo.tokenization.vocabulary import TokenType, Vocabulary
 
 
-class Tokenizer:
-    """Thread-safe after construction. `stop_token_ids` end an answer.
+class Tokenizer(TokenDecoder):
+    """Thread-safe after construction.
 
     `controls` are the spellings of control tokens; `markers` also those of user-defined tokens
     that are parsed only where control tokens are.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._tokens = vocabulary.tokens
-        self._types: list[int] = vocabulary.types.tolist()
-        self._is_byte_level = vocabulary.model == "gpt2"
-        self.vocab_size = len(vocabulary.tokens)
+        super().__init__(vocabulary)
         self.bos_token_id = vocabulary.bos_token_id
         self.eos_token_id = vocabulary.eos_token_id
-        self.stop_token_ids = vocabulary.stop_token_ids
         self.adds_bos = vocabulary.bos_token_id is not None and _adds_bos(vocabulary)
         self._adds_eos = vocabulary.eos_token_id is not None and vocabulary.adds_eos is True
-        self._adds_space_prefix = (
-            not self._is_byte_level and vocabulary.adds_space_prefix is not False
-        )
         candidates = vocabulary.ids_of(TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)
         marker_ids = list(filter(self._is_marker, candidates))
         self.markers = self._spellings(marker_ids)
         self.controls = self._spellings(filter(self.is_special, marker_ids))
         self._plain = self._plain_tokenizer(vocabulary, marker_ids)
-
-    @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object], source: object = "model file") -> Tokenizer:
-        """Raises `TokenizerError`, naming `source`, if the metadata is missing or inconsistent."""
-        return cls(Vocabulary.from_gguf(metadata, source))
 
     def encode(
         self, text: str, *, add_special_tokens: bool = True, parse_special: bool = False
@@ -72,46 +60,6 @@ class Tokenizer:
             elif part:
                 ids.extend(self._plain.encode(_valid(part), add_special_tokens=False).ids)
         return ids
-
-    def decode(self, ids: Iterable[int], *, skip_special_tokens: bool = True) -> str:
-        """The text of all ids at once; invalid UTF-8 becomes U+FFFD."""
-        detokenizer = self.detokenizer(skip_special_tokens=skip_special_tokens)
-        return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
-
-    def detokenizer(
-        self, *, skip_special_tokens: bool, preceding_id: int | None = None
-    ) -> Detokenizer:
-        """For the tokens after `preceding_id`: where that is text, theirs continues it, and a space
-        at its beginning is a space. Where a text begins, encoding may have added it."""
-        visible = self._visible_bytes if skip_special_tokens else self.token_bytes
-        begins_text = preceding_id is None or self.is_special(preceding_id)
-        return Detokenizer(visible, strips_space=self._adds_space_prefix and begins_text)
-
-    def token_bytes(self, token_id: int) -> bytes:
-        """Exactly the bytes that this token adds to a text: none for the id of a padding row of
-        the embedding, which lies at or above `vocab_size`."""
-        if token_id >= self.vocab_size:
-            return b""
-        token, token_type = self._tokens[token_id], self._types[token_id]
-        if not self._is_byte_level:
-            return sentencepiece.piece_bytes(token, token_type)
-        if token_type in (TokenType.NORMAL, TokenType.UNUSED, TokenType.BYTE):
-            return byte_level.spelled_bytes(token)
-        return token.encode()
-
-    def token_text(self, token_id: int) -> str:
-        """What this token shows on its own; U+FFFD where it holds part of a character."""
-        return self.token_bytes(token_id).decode(errors="replace")
-
-    def is_special(self, token_id: int) -> bool:
-        """Whether it is a control token: one that stands for no text."""
-        return token_id < self.vocab_size and self._types[token_id] in (
-            TokenType.CONTROL,
-            TokenType.UNKNOWN,
-        )
-
-    def _visible_bytes(self, token_id: int) -> bytes:
-        return b"" if self.is_special(token_id) else self.token_bytes(token_id)
 
     def _is_marker(self, token_id: int) -> bool:
         token_type = self._types[token_id]

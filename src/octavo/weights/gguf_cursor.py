@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from octavo.errors import WeightError
+from octavo.kernels._native import read_strings
 
 MAX_STRING_BYTES: Final = 1 << 24
 
@@ -64,26 +65,13 @@ class Cursor:
             raise self.error(f"{what} is not valid UTF-8", start) from None
 
     def strings(self, what: str, num_strings: int) -> list[str]:
-        """`num_strings` strings in one tight loop: vocabularies have hundreds of thousands.
+        """`num_strings` strings by one call: vocabularies have hundreds of thousands.
 
         Equal to as many calls of `string`; the bytes that fault are found by such a call.
         """
-        buffer, size, position = self._buffer, self.size, self.position
-        last_length, unpack = size - 8, _U64.unpack_from
-        strings: list[str] = []
-        append = strings.append
-        while len(strings) < num_strings and position <= last_length:
-            start = position + 8
-            num_bytes: int = unpack(buffer, position)[0]
-            end = start + num_bytes
-            if num_bytes > MAX_STRING_BYTES or end > size:
-                break
-            try:
-                append(buffer[start:end].decode())
-            except UnicodeDecodeError:
-                break
-            position = end
-        self.position = position
+        strings, self.position = read_strings(
+            self._buffer, self.position, num_strings, MAX_STRING_BYTES
+        )
         if len(strings) < num_strings:
             self.string(f"item {len(strings)} of {what}")  # raises: it is why the loop ended
         return strings

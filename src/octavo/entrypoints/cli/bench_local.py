@@ -15,11 +15,13 @@ from octavo.bench.report import Metric, Report, Setting, now
 from octavo.bench.svg import Line, line_chart
 from octavo.bench.throughput import Run, make_requests, run_throughput
 from octavo.config.engine import EngineConfig
-from octavo.engine.factory import Front, make_engine
+from octavo.engine.factory import make_engine
+from octavo.engine.front import Front
 from octavo.entrypoints.cli.bench_machine import positive, read_rates
 from octavo.entrypoints.cli.bench_output import add_output, check_files, deliver
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
-from octavo.entrypoints.cli.loading import add_model, engine_config, load
+from octavo.entrypoints.cli.load_local import load
+from octavo.entrypoints.cli.loading import add_model, engine_config
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import counting_bar
 from octavo.errors import ConfigError
@@ -232,7 +234,7 @@ def measure_runs(local: LocalEngine, namespace: argparse.Namespace) -> list[Run]
         seed = local.front.resolved.config.seed + repeat
         requests = make_requests(namespace.num_prompts, inputs, outputs, vocab_size, seed)
         with counting_bar("Prompts") as report:
-            engine = make_engine(local.front, local.runner)
+            engine = make_engine(local.front.resolved.config, local.runner, local.front.tokenizer)
             runs.append(run_throughput(engine, requests, report))
     return runs
 

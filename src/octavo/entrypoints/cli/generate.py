@@ -18,7 +18,8 @@ from octavo.config.engine import EngineConfig
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
-from octavo.entrypoints.cli.loading import add_model, engine_config, load
+from octavo.entrypoints.cli.load_local import load
+from octavo.entrypoints.cli.loading import add_model, engine_config
 from octavo.entrypoints.cli.sampling import SamplingOptions, limited
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar, note

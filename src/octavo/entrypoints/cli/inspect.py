@@ -14,9 +14,10 @@ from octavo.config.engine import EngineConfig
 from octavo.config.machine import this_machine
 from octavo.config.options import Option, options_of
 from octavo.core.model_config import ModelConfig
-from octavo.engine.factory import load_front
+from octavo.engine.front import load_front
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
-from octavo.entrypoints.cli.loading import add_model, engine_config, fetch, load
+from octavo.entrypoints.cli.load_local import load
+from octavo.entrypoints.cli.loading import add_model, engine_config, fetch
 from octavo.errors import ConfigError
 from octavo.kernels._native import isa_levels
 from octavo.weights.gguf import GGUFFile

@@ -1,4 +1,4 @@
-"""From a command line to a loaded model, with progress bars on the way."""
+"""From a command line to the options of an engine whose model lies on this machine."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from octavo.config.engine import EngineConfig
-from octavo.entrypoints.local import LocalEngine
-from octavo.entrypoints.progress import counting_bar, download_bar
 from octavo.errors import ConfigError
-from octavo.hub.find import find_model
+from octavo.hub.find import find_local, find_model
 
 
 def add_model(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
@@ -26,6 +24,11 @@ def fetch(name: str) -> Path:
     """The model's file on this machine, after a download if need be."""
     if not name:
         raise ConfigError("no MODEL is given: a path, a name from `octavo models` or a hub id")
+    if path := find_local(name):
+        return path
+    # Only now: a server whose file is here draws no bar, and need not wait for what could.
+    from octavo.entrypoints.progress import download_bar
+
     with download_bar(f"Fetching {name}") as report:
         return find_model(name, report)
 
@@ -34,8 +37,3 @@ def engine_config(values: Mapping[str, object]) -> EngineConfig:
     """The options of an engine whose model lies on this machine."""
     path = fetch(str(values.get("model", "")))
     return EngineConfig(**{**values, "model": str(path)})  # type: ignore[arg-type]
-
-
-def load(config: EngineConfig) -> LocalEngine:
-    with counting_bar("Loading") as report:
-        return LocalEngine(config, report)

@@ -8,7 +8,8 @@ import sys
 from octavo.config.engine import EngineConfig
 from octavo.entrypoints.cli.chat import Terminal
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
-from octavo.entrypoints.cli.loading import add_model, engine_config, load
+from octavo.entrypoints.cli.load_local import load
+from octavo.entrypoints.cli.loading import add_model, engine_config
 from octavo.entrypoints.cli.sampling import SamplingOptions
 from octavo.errors import ConfigError
 from octavo.hub.catalogue import CATALOGUE

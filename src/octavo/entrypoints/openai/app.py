@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -17,7 +17,7 @@ from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai import utility_routes
 from octavo.entrypoints.openai.admission import FrontObserver
-from octavo.entrypoints.openai.auth import PUBLIC, Guard, GuardedRoute
+from octavo.entrypoints.openai.auth import Guard, GuardedRoute
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
@@ -61,12 +61,12 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
-) -> FastAPI:
+) -> Starlette:
     """The application of one served model. `app.state.context` holds what its routes use.
 
     From now on `metrics` and admission hear of what `client` does.
     """
-    app = FastAPI(title="octavo", openapi_url=None, docs_url=None, redoc_url=None)
+    app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
     admission = Admission(tenants, _bounds(model, options))
     client.observe(FrontObserver(metrics, admission))
     open_requests = OpenRequests(admission, metrics.refused)
@@ -74,11 +74,6 @@ def build_app(
         client, inputs, model, options, metrics, tenants, open_requests
     )
     app.state.guard = Guard(options, tenants)
-    app.router.route_class = GuardedRoute
-    for method, path, handler in ROUTES:
-        app.add_api_route(path, handler, methods=[method])
-    for method, path, handler in PUBLIC_ROUTES:
-        app.add_api_route(path, handler, methods=[method], tags=[PUBLIC])
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
@@ -90,6 +85,12 @@ def build_app(
             allow_headers=["Authorization", "Content-Type"],
         )
     return app
+
+
+def _routes(
+    table: Iterable[tuple[str, str, Handler]], *, is_public: bool = False
+) -> list[GuardedRoute]:
+    return [GuardedRoute(method, path, handler, is_public) for method, path, handler in table]
 
 
 def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:

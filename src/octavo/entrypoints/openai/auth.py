@@ -1,6 +1,6 @@
 """Who may call a route. Decided on the route object that matched, never on text rebuilt from a URL.
 
-A route is closed unless it carries the tag `PUBLIC`. Knows no route and no engine.
+A route is closed unless it says that it `is_public`. Knows no route and no engine.
 """
 
 from __future__ import annotations
@@ -8,11 +8,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from urllib.parse import urlsplit
 
-from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from octavo.config.server import ServerConfig
@@ -24,7 +26,6 @@ from octavo.errors import (
     PermissionDenied,
 )
 
-PUBLIC = "public"
 MAX_HEADER_LINES = 100
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -155,12 +156,19 @@ class Guard:
             )
 
 
-class GuardedRoute(APIRoute):
-    """A route that asks the app's guard before anything of the request is read."""
+class GuardedRoute(Route):
+    """A route of one method that asks the app's guard before anything of the request is read."""
 
-    @property
-    def is_public(self) -> bool:
-        return PUBLIC in self.tags
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        endpoint: Callable[[Request], Awaitable[Response]],
+        is_public: bool,
+    ) -> None:
+        super().__init__(path, endpoint, methods=[method])
+        self.methods = {method}  # and not HEAD beside GET
+        self.is_public = is_public
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         guard: Guard = scope["app"].state.guard

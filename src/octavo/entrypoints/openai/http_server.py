@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.context import ServerContext
@@ -23,7 +23,7 @@ _FLUSH_SECONDS = 1
 class DrainingServer(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not followed
     """The first signal drains, the second ends at once. The process then exits normally."""
 
-    def __init__(self, app: FastAPI, options: ServerConfig, on_ready: Callable[[], None]) -> None:
+    def __init__(self, app: Starlette, options: ServerConfig, on_ready: Callable[[], None]) -> None:
         super().__init__(_uvicorn_config(app, options))
         context: ServerContext = app.state.context
         self._context = context
@@ -55,7 +55,7 @@ class DrainingServer(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not fo
         self.should_exit = True
 
 
-def _uvicorn_config(app: FastAPI, options: ServerConfig) -> uvicorn.Config:
+def _uvicorn_config(app: Starlette, options: ServerConfig) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http="h11",

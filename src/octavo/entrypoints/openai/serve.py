@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from octavo import __version__
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
+from octavo.core.outputs import EngineFacts
 from octavo.engine.child import ChildEngine, SupervisionLimits
-from octavo.engine.client import EngineClient, EngineFacts
+from octavo.engine.client import EngineClient
 from octavo.errors import ConfigError
 from octavo.hub.find import find_model
 
@@ -34,6 +35,7 @@ def run_server(config: EngineConfig, options: ServerConfig) -> int:
     Raises `ConfigError`, `WeightError`, `TokenizerError` or `FetchError` when it cannot start.
     """
     start_time = time.perf_counter()
+    gc.disable()  # what starting makes stays, so that collecting it is time spent for nothing
     _start_log()
     names = options.served_model_name or (config.model,)
     options = replace(options, served_model_name=names)
@@ -80,7 +82,8 @@ async def _serve(
             "total": time.perf_counter() - start_time,
         }
         served.metrics.started(seconds, facts.num_pages)
-        gc.freeze()  # what is loaded stays: a full collection would take 36 ms to find that out
+        gc.freeze()  # a full collection would take 36 ms to find out that all this stays
+        gc.enable()
         return await served.run(listener, lambda: _announce(served, options, listener, seconds))
     finally:
         starting.cancel()

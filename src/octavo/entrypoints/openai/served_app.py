@@ -11,7 +11,7 @@ from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import load_tenants
 from octavo.engine.client import EngineClient
-from octavo.engine.factory import Front, load_front
+from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer

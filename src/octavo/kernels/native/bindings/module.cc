@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "bindings/machine_probe.h"
+#include "bindings/string_array.h"
 #include "formats/activation.h"
 #include "octavo/levels.h"
 #include "runtime/instruction.h"
@@ -480,6 +481,7 @@ NB_MODULE(_native, m) {
   bind_data(m);
   bind_program(m);
   bind_machine_probe(m);
+  bind_string_array(m);
 }
 
 }  // namespace octavo

@@ -1,0 +1,49 @@
+"""What turns prompts into requests before the engine sees them. Reads metadata and no weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from octavo.config.engine import EngineConfig
+from octavo.config.resolve import Resolved
+from octavo.core.model_config import ModelConfig
+from octavo.engine.input_processor import InputProcessor
+from octavo.engine.model_file import locate, resolve_for
+from octavo.tokenization.chat_template import ChatTemplate
+from octavo.tokenization.tokenizer import Tokenizer
+from octavo.weights.gguf import GGUFFile
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """`resolved.config` has no open choices left."""
+
+    path: Path
+    tokenizer: Tokenizer
+    template: ChatTemplate | None
+    model: ModelConfig
+    resolved: Resolved
+    inputs: InputProcessor
+
+
+def load_front(config: EngineConfig) -> Front:
+    """Everything but the weights, in a fraction of a second.
+
+    Raises FetchError, WeightError, TokenizerError or ConfigError.
+    """
+    with GGUFFile.open(locate(config)) as file:
+        return make_front(file, config)
+
+
+def make_front(file: GGUFFile, config: EngineConfig) -> Front:
+    """The front of an open file."""
+    resolved, model = resolve_for(file, config)
+    tokenizer = Tokenizer.from_gguf(file.metadata, source=file.path)
+    template = ChatTemplate.from_gguf(file.metadata, source=file.path)
+    max_model_len = resolved.config.max_model_len
+    assert max_model_len is not None, "resolve decides it"
+    inputs = InputProcessor(
+        tokenizer, template, vocab_size=model.vocab_size, max_model_len=max_model_len
+    )
+    return Front(file.path, tokenizer, template, model, resolved, inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
@@ -57,6 +57,7 @@ def test_what_is_given_is_kept() -> None:
         kv_cache_dtype="bfloat16",
         max_model_len=100,
         kv_cache_memory=GIB,
+        swap_space=1000,
         max_num_seqs=3,
     )
     result = resolved(given)
@@ -121,6 +122,20 @@ def test_more_memory_than_the_machine_has_is_refused() -> None:
     assert resolved(EngineConfig(kv_cache_memory=GIB), memory_bytes=GIB).config
     with pytest.raises(ConfigError, match=f"--kv-cache-memory is {GIB + 1} .* has {GIB}$"):
         resolved(EngineConfig(kv_cache_memory=GIB + 1), memory_bytes=GIB)
+
+
+def test_the_swap_space_is_half_of_the_pages_memory_unless_it_is_given() -> None:
+    pages_bytes = resolved(EngineConfig()).config.kv_cache_memory
+    assert pages_bytes is not None
+    assert resolved(EngineConfig()).config.swap_space == pages_bytes // 2
+    assert resolved(EngineConfig(swap_space=0)).config.swap_space == 0
+
+
+def test_more_swap_space_than_memory_needs_a_folder() -> None:
+    config = EngineConfig(swap_space=2 * GIB, swap_dir="/somewhere")
+    assert resolved(config, memory_bytes=GIB).config.swap_space == 2 * GIB
+    with pytest.raises(ConfigError, match=f"--swap-space is {2 * GIB} bytes; .* has {GIB} "):
+        resolved(replace(config, swap_dir=""), memory_bytes=GIB)
 
 
 def test_memory_below_one_page_is_refused() -> None:

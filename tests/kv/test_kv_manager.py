@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from octavo.core.schedule import MoveKind, PageMove
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
+from octavo.kv.prefix_index import PageName, PrefixIndex
 from tests.fakes import make_sequence
 
 PAGE = 4
@@ -20,9 +22,9 @@ def compute_all(kv: KvManager, sequence: Sequence) -> None:
     kv.commit(sequence)
 
 
-def cached(kv: KvManager, prompt: list[int]) -> None:
+def cached(kv: KvManager, prompt: list[int], tenant: str = "") -> None:
     """Leave the full pages of `prompt` in the prefix cache, held by nobody."""
-    sequence = make_sequence(prompt)
+    sequence = make_sequence(prompt, tenant=tenant)
     assert admit(kv, sequence)
     compute_all(kv, sequence)
     kv.free(sequence)
@@ -179,3 +181,203 @@ def test_hits_and_queries_are_counted_in_tokens_and_only_when_admitted() -> None
     assert admit(kv, make_sequence([1, 2, 3, 4, 6, 7]))
     stats = kv.stats()
     assert (stats.prefix_queries, stats.prefix_hits) == (5 + 6, 4)
+
+
+def forked(kv: KvManager, parent: Sequence, num_tokens: int, *more: int) -> Sequence:
+    child = make_sequence([*parent.token_ids[:num_tokens], *more])
+    kv.fork(parent, child, num_tokens)
+    return child
+
+
+def test_a_fork_shares_every_page_and_a_write_copies_the_partial_one() -> None:
+    kv = KvManager(8, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5, 6])
+    assert admit(kv, parent)
+    compute_all(kv, parent)
+    child = forked(kv, parent, 6, 7)
+    first, partial = parent.page_table
+    assert child.page_table == [first, partial]
+    assert child.num_computed_tokens == 6
+    assert kv.stats().num_saved_pages == 2
+    assert kv.num_pages_to_grow(child, 7) == 1
+    assert kv.grow(child, 7)
+    (own,) = set(child.page_table) - {first}
+    assert kv.take_moves() == [PageMove(MoveKind.COPY, partial, own)]
+    assert kv.grow(parent, 7)  # now alone with its page
+    assert parent.page_table == [first, partial]
+    assert kv.take_moves() == []
+    kv.check_invariants()
+
+
+def test_growth_that_cannot_copy_changes_nothing() -> None:
+    kv = KvManager(2, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5, 6])
+    assert admit(kv, parent)
+    compute_all(kv, parent)
+    child = forked(kv, parent, 6, 7)
+    assert not kv.grow(child, 7)
+    assert child.page_table == parent.page_table
+    assert kv.take_moves() == []
+    kv.free(parent)
+    assert kv.grow(child, 7)
+    kv.check_invariants()
+
+
+def test_a_fork_within_a_full_page_leaves_the_cached_page_alone() -> None:
+    kv = KvManager(3, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5, 6, 7, 8])
+    assert admit(kv, parent)
+    compute_all(kv, parent)
+    child = forked(kv, parent, 6, 9)
+    assert kv.num_pages_to_grow(child, 7) == 1
+    kv.free(parent)
+    assert len(kv.find_prefix(make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 0]))) == 2
+    assert kv.grow(child, 7)  # in place: nobody else holds the page, but it is cached no more
+    assert kv.take_moves() == []
+    assert len(kv.find_prefix(make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 0]))) == 1
+    kv.check_invariants()
+
+
+def test_a_forks_own_pages_are_cached_when_they_are_full() -> None:
+    kv = KvManager(8, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5, 6])
+    assert admit(kv, parent)
+    compute_all(kv, parent)
+    child = forked(kv, parent, 6, 7, 8)
+    assert kv.grow(child, 8)
+    compute_all(kv, child)
+    assert kv.find_prefix(make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 9])) == child.page_table
+
+
+def test_private_pages_are_those_that_would_be_free() -> None:
+    kv = KvManager(8, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5, 6])
+    assert admit(kv, parent)
+    compute_all(kv, parent)
+    assert kv.num_private_pages(parent) == 2
+    child = forked(kv, parent, 6, 7)
+    assert kv.num_private_pages(parent) == 0
+    assert kv.grow(child, 7)
+    assert kv.num_private_pages(parent) == kv.num_private_pages(child) == 1
+
+
+def test_swapping_keeps_what_is_computed_and_gives_the_pages_to_others_at_once() -> None:
+    kv = KvManager(2, PAGE, enable_prefix_caching=False, num_swap_slots=2)
+    first, second = make_sequence([1, 2, 3, 4, 5]), make_sequence([6, 7, 8, 9, 10])
+    assert admit(kv, first)
+    first.num_computed_tokens = 4
+    (computed, _) = first.page_table
+    assert kv.swap_out(first)
+    assert kv.is_swapped(first)
+    assert (first.page_table, first.num_computed_tokens) == ([], 4)
+    (move,) = kv.take_moves()
+    assert move[:2] == (MoveKind.SWAP_OUT, computed)
+    assert admit(kv, second)
+    assert not kv.swap_in(first, num_reserved_pages=0)
+    assert kv.is_swapped(first)
+    kv.free(second)
+    assert kv.swap_in(first, num_reserved_pages=0)
+    assert kv.take_moves() == [PageMove(MoveKind.SWAP_IN, move.target, first.page_table[0])]
+    assert not kv.is_swapped(first)
+    assert kv.stats().num_swapped_pages == 0
+
+
+def test_pages_that_are_still_cached_need_not_come_back() -> None:
+    kv = KvManager(4, PAGE, num_swap_slots=4)
+    sequence = make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    assert admit(kv, sequence)
+    compute_all(kv, sequence)
+    first = sequence.page_table[0]
+    assert kv.swap_out(sequence)
+    assert len(kv.take_moves()) == 3
+    cached(kv, [99] * 9)  # takes three pages, and so evicts the second
+    assert kv.swap_in(sequence, num_reserved_pages=0)
+    assert sequence.page_table[0] == first
+    assert [move.kind for move in kv.take_moves()] == [MoveKind.SWAP_IN] * 2
+    kv.check_invariants()
+
+
+def test_without_slots_nothing_is_swapped() -> None:
+    for num_slots in (0, 1):
+        kv = KvManager(4, PAGE, num_swap_slots=num_slots)
+        sequence = make_sequence([1, 2, 3, 4, 5])
+        assert admit(kv, sequence)
+        sequence.num_computed_tokens = 5
+        assert not kv.swap_out(sequence)
+        assert len(sequence.page_table) == 2
+        assert kv.take_moves() == []
+
+
+def test_who_leaves_while_swapped_leaves_no_slot_behind() -> None:
+    kv = KvManager(4, PAGE, num_swap_slots=2)
+    sequence = make_sequence([1, 2, 3, 4, 5])
+    assert admit(kv, sequence)
+    compute_all(kv, sequence)
+    assert kv.swap_out(sequence)
+    assert kv.stats().num_swapped_pages == 2
+    kv.free(sequence)
+    assert kv.stats().num_swapped_pages == sequence.num_computed_tokens == 0
+    kv.check_invariants()
+
+
+def test_pinned_pages_outlive_a_flood_and_are_bounded() -> None:
+    kv = KvManager(4, PAGE, max_pinned_pages=1)
+    cached(kv, [1, 2, 3, 4, 5])
+    cached(kv, [6, 7, 8, 9, 10])
+    assert kv.num_slots == 3 * PAGE
+    assert kv.pin("system prompt", make_sequence([1, 2, 3, 4, 5]))
+    assert not kv.pin("another", make_sequence([6, 7, 8, 9, 10]))
+    cached(kv, list(range(20, 32)))
+    assert len(kv.find_prefix(make_sequence([1, 2, 3, 4, 5]))) == 1
+    assert kv.find_prefix(make_sequence([6, 7, 8, 9, 10])) == []
+    kv.unpin("system prompt")
+    cached(kv, list(range(40, 56)))
+    assert kv.find_prefix(make_sequence([1, 2, 3, 4, 5])) == []
+    kv.check_invariants()
+
+
+def test_waste_is_what_no_token_is_meant_for_once_per_page() -> None:
+    kv = KvManager(8, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5])
+    assert admit(kv, parent)
+    assert kv.stats().num_wasted_slots == 3
+    compute_all(kv, parent)
+    forked(kv, parent, 5, 6)
+    assert kv.stats().num_wasted_slots == 2
+    forked(kv, parent, 3, 6)  # ends in a page that others have filled
+    assert kv.stats().num_wasted_slots == 2
+    kv.free(parent)
+    assert kv.stats().num_wasted_slots == 2
+
+
+def test_one_tenants_flood_does_not_evict_anothers_cache() -> None:
+    def run(max_tenant_share: float) -> int:
+        kv = KvManager(8, PAGE, max_tenant_share=max_tenant_share)
+        cached(kv, list(range(17)), tenant="quiet")
+        for start in range(100, 1000, 10):
+            cached(kv, list(range(start, start + 5)), tenant="flood")
+        return len(kv.find_prefix(make_sequence(list(range(17)))))
+
+    assert run(1.0) == 0
+    assert run(0.5) >= 3
+
+
+def test_a_search_is_made_once_until_the_index_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    kv = KvManager(8, PAGE)
+    cached(kv, [1, 2, 3, 4, 5])
+    running, waiting = make_sequence([7] * 5), make_sequence([1, 2, 3, 4, 6])
+    assert admit(kv, running)
+    looked_up: list[PageName] = []
+    find = PrefixIndex.find
+
+    def counted(index: PrefixIndex, name: PageName) -> int | None:
+        looked_up.append(name)
+        return find(index, name)
+
+    monkeypatch.setattr(PrefixIndex, "find", counted)
+    assert not kv.is_prefix_coming(waiting)
+    assert admit(kv, waiting)
+    assert len(looked_up) == 1
+    compute_all(kv, running)
+    kv.find_prefix(waiting)
+    assert len(looked_up) == 2

@@ -34,7 +34,7 @@ class KvManagerMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**32))
     def make(self, seed: int) -> None:
         rng = random.Random(seed)
-        num_pages = rng.randint(1, 12)
+        num_pages = self.num_pages = rng.randint(1, 12)
         self.kv = KvManager(
             num_pages,
             PAGE,
@@ -52,7 +52,7 @@ class KvManagerMachine(RuleBasedStateMachine):
             rng = random.Random(seed)
             prompt = [rng.randint(0, 1) for _ in range(rng.randint(1, 9))]
             salt = rng.choice(["", "", "", "other"])
-            self.live.append(make_sequence(prompt, request_id=f"tenant{salt}", cache_salt=salt))
+            self.live.append(make_sequence(prompt, tenant=salt, cache_salt=salt))
 
     @rule(pick=st.integers(0, 255), num_reserved=st.integers(0, 2))
     def admit(self, pick: int, num_reserved: int) -> None:
@@ -114,12 +114,9 @@ class KvManagerMachine(RuleBasedStateMachine):
             return
         parent = parents[pick % len(parents)]
         num_tokens = parent.num_computed_tokens - back
-        request = parent.request
-        child = make_sequence(
-            [*parent.token_ids[:num_tokens], token_id],
-            request_id=request.request_id,
-            cache_salt=request.cache_salt,
-        )
+        salt = parent.request.cache_salt
+        prompt = [*parent.token_ids[:num_tokens], token_id]
+        child = make_sequence(prompt, tenant=salt, cache_salt=salt)
         num_free = self.kv.num_free_pages
         self.kv.fork(parent, child, num_tokens)
         assert self.kv.num_free_pages == num_free
@@ -158,6 +155,21 @@ class KvManagerMachine(RuleBasedStateMachine):
         if self.live and pick % 4 > 0:
             self.kv.pin(key, self.live[pick % len(self.live)])
 
+    @rule(pick=st.integers(0, 255))
+    def restart(self, pick: int) -> None:
+        """Another process takes in what was saved, into a pool that may be smaller."""
+        saved = self.kv.pages_to_save(pick % 8)
+        assert len(saved) <= pick % 8
+        contents = [self.memory.page(page) for page, _ in saved]
+        other = KvManager(1 + pick // 16, PAGE)
+        pages = other.take_in([record for _, record in saved])
+        assert len(pages) == min(len(saved), 1 + pick // 16) == other.stats().num_cached_pages
+        other.check_invariants()
+        for sequence in self.live:
+            marks = [contents[pages.index(page)] for page in other.find_prefix(sequence)]
+            flat = [mark for content in marks for mark in content]
+            assert flat == [(sequence.token_ids[at], at) for at in range(len(flat))]
+
     @rule()
     def reset(self) -> None:
         self.kv.reset_prefix_cache()
@@ -170,6 +182,16 @@ class KvManagerMachine(RuleBasedStateMachine):
             end = sequence.num_computed_tokens
             expected = list(zip(sequence.token_ids[:end], range(end), strict=True))
             assert self.memory.read(sequence.page_table, end) == expected
+
+    @invariant()
+    def cached_pages_hold_the_tokens_of_their_names(self) -> None:
+        saved = self.kv.pages_to_save(self.num_pages)
+        texts: list[list[int]] = []
+        for page, record in saved:
+            before = [] if record.parent < 0 else texts[record.parent]
+            texts.append([*before, *record.token_ids])
+            expected = list(enumerate(record.token_ids, start=len(before)))
+            assert self.memory.page(page) == [(token_id, at) for at, token_id in expected]
 
     @invariant()
     def pages_are_counted_exactly(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from octavo.config.engine import EngineConfig
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledSequence, ScheduledStep
+from octavo.core.schedule import MoveKind, PageMove, ScheduledSequence, ScheduledStep
 from octavo.errors import ConfigError, WeightError
 from octavo.kernels._native import isa_levels
 from octavo.runner.load import load_runner
@@ -25,6 +25,7 @@ CONFIG = EngineConfig(
     max_num_batched_tokens=64,
     kv_cache_memory=8 << 20,
     kv_cache_dtype="float32",
+    swap_space=1 << 20,
     threads=2,
     isa=isa_levels()[0],
 )
@@ -114,6 +115,30 @@ def test_limits_are_those_of_the_options(tmp_path: Path) -> None:
     assert runner.num_pages == (8 << 20) // (3 * 2 * 16 * 2 * 16 * 4)
     with pytest.raises(ValueError, match="at most 64"):
         runner.run(step_of((sequence_of(range(65)), 0, 65)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int16", "int8"])
+def test_pages_that_were_moved_give_the_same_probabilities(dtype: str, tmp_path: Path) -> None:
+    """Two pages go out, are overwritten in the same step, and come back elsewhere; the third is
+    copied. The last tokens then see nothing of that."""
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, replace(CONFIG, kv_cache_dtype=dtype), STOPS)
+    sequence, other = sequence_of(IDS), sequence_of(IDS[::-1])
+    sequence.page_table, other.page_table = [9, 4, 7], [4, 9, 3]
+    undisturbed = runner.run(step_of((sequence, 0, 40))).results[0]
+    moves = [PageMove(MoveKind.SWAP_OUT, 9, 5), PageMove(MoveKind.SWAP_OUT, 4, 0)]
+    runner.run(replace(step_of((other, 0, 40)), moves=moves))
+    back = [
+        PageMove(MoveKind.SWAP_IN, 5, 2),
+        PageMove(MoveKind.COPY, 7, 1),
+        PageMove(MoveKind.SWAP_IN, 0, 7),
+    ]
+    assert runner.run(ScheduledStep(moves=back)).results == []
+    sequence.page_table = [2, 7, 1]
+    again = runner.run(step_of((sequence, 38, 40))).results[0]
+    assert again.token_id == undisturbed.token_id
+    assert undisturbed.prompt_logprobs is not None
+    assert again.prompt_logprobs == undisturbed.prompt_logprobs[38:]
 
 
 def test_a_profile_has_a_time_for_each_instruction(tmp_path: Path) -> None:

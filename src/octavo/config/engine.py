@@ -70,6 +70,16 @@ class EngineConfig:
         " scale per token and head.",
         choices=("auto", "float32", "float16", "bfloat16", "int16", "int8", "int8_per_token_head"),
     )
+    swap_space: int | None = option(
+        None,
+        "Memory that holds the pages of preempted sequences, so that they need not be computed"
+        " again: bytes, or a number with K, M, G. Default: half of the key/value memory.",
+        metavar="BYTES",
+        minimum=0,
+    )
+    swap_dir: str = option(
+        "", "Have the swap space in a file of this folder, not in memory.", metavar="DIR"
+    )
     threads: int | None = option(
         None,
         "Threads that compute. Default: the cores of this machine.",

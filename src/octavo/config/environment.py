@@ -32,6 +32,11 @@ def test_models_folder() -> Path | None:
     return Path(chosen) if chosen else None
 
 
+def api_key() -> str:
+    """The key to call a server with: OCTAVO_API_KEY, of several the first; '' if there is none."""
+    return os.environ.get("OCTAVO_API_KEY", "").partition(",")[0].strip()
+
+
 def child_environment(**changes: str) -> dict[str, str]:
     """Our environment with `changes`, for a child process."""
     return {**os.environ, **changes}

@@ -20,6 +20,8 @@ MODERATE_CONTEXT_TOKENS = 512
 
 KV_SHARE = 0.25
 """The default key/value memory takes at most this share of the memory."""
+SWAP_DIVISOR = 2
+"""The default swap space is this part of the key/value memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ def resolve(
     decisions["kv_cache_memory"] = _kv_cache_memory(
         config, token_bytes, context_bytes, affordable_bytes
     )
+    kv_cache_bytes = int(decisions["kv_cache_memory"][0])
+    decisions["swap_space"] = _swap_space(config, kv_cache_bytes, machine)
     reasons = dict.fromkeys((item.name for item in fields(config)), "given or default")
     reasons |= {name: reason for name, (_, reason) in decisions.items()}
     values = {name: value for name, (value, _) in decisions.items()}
@@ -137,6 +141,19 @@ def _kv_cache_memory(
         f"{MODERATE_CONTEXT_TOKENS} tokens for each of {config.max_num_seqs} sequences,"
         f" {token_bytes} bytes a token"
     )
+
+
+def _swap_space(config: EngineConfig, kv_cache_bytes: int, machine: Machine) -> Decision:
+    """Copying a page takes a thousandth of the time of computing it; but the swap space competes
+    with the pages themselves for the machine's memory, so it stays the smaller of the two."""
+    if config.swap_space is not None:
+        if not config.swap_dir and config.swap_space > machine.memory_bytes:
+            raise ConfigError(
+                f"--swap-space is {config.swap_space} bytes; this machine has"
+                f" {machine.memory_bytes} (with --swap-dir it would be a file)"
+            )
+        return config.swap_space, "given"
+    return kv_cache_bytes // SWAP_DIVISOR, "half of --kv-cache-memory; taken when it is needed"
 
 
 def _page_multiple(num_tokens: int, token_bytes: int) -> int:

@@ -40,6 +40,7 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         runner.num_pages,
         page_tokens=config.block_size,
         enable_prefix_caching=config.enable_prefix_caching,
+        num_swap_slots=runner.num_swap_slots,
     )
     limits = SchedulerConfig(
         max_num_seqs=config.max_num_seqs,

@@ -115,6 +115,14 @@ class KvCache:
     def read_page(self, layer: int, page: int) -> F32:
         """[num_kv_heads, 2, head_dim * 16] as float32, for tests, with scales applied. Int8
         keys are transformed, as they are in the page (native kernels/hadamard.h)."""
+    @property
+    def page_bytes(self) -> int:
+        """Of one page in all layers."""
+    # The content of a page as it lies in memory, of all layers, bit for bit. Buffers have
+    # `page_bytes` bytes. Raises ValueError if not, or if there is no such page.
+    def copy_page(self, source: int, target: int) -> None: ...
+    def save_page(self, page: int, out: U8) -> None: ...
+    def load_page(self, page: int, data: U8) -> None: ...
 
 class Step:
     """Binds the stable buffers of `runner/step.py` once. Holds references to them.

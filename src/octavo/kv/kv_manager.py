@@ -23,6 +23,7 @@ from octavo.kv.page_pool import PagePool
 from octavo.kv.pins import Pins
 from octavo.kv.prefix_index import PrefixIndex
 from octavo.kv.prefix_search import PrefixSearch
+from octavo.kv.saved_pages import SavedPage, pages_to_save, take_in
 from octavo.kv.swap_space import SwapSpace
 
 MAX_TENANT_SHARE = 0.5
@@ -206,6 +207,15 @@ class KvManager:
         self._pins.clear()
         self._index.clear()
         self._pool.blank_evictable()
+
+    def pages_to_save(self, max_pages: int) -> list[tuple[int, SavedPage]]:
+        """What of the prefix cache is to outlive the process, the most valuable first."""
+        return pages_to_save(self._index, self._pool, max_pages)
+
+    def take_in(self, records: list[SavedPage]) -> list[int]:
+        """Pages for the first of the saved records, as many as are blank, cached under their names.
+        The caller writes the content before anything else happens."""
+        return take_in(self._index, self._pool, records) if self.enable_prefix_caching else []
 
     def stats(self) -> KvStats:
         pool = self._pool

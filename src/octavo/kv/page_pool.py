@@ -44,6 +44,10 @@ class PagePool:
     def is_evictable(self, page: int) -> bool:
         return page in self._evictable
 
+    def evictable_pages(self) -> list[int]:
+        """In the order of their release. O(evictable pages)."""
+        return list(self._evictable)
+
     def take(self, owner: str = "") -> int:
         """A free page, referenced once. Its old content is lost. There must be a free page."""
         if self._blank:

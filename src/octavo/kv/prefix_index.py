@@ -57,9 +57,13 @@ class PrefixIndex:
 
     def name(self, previous: PageName | None, scope: bytes, token_ids: Sequence[int]) -> PageName:
         """The name of the page with `token_ids` that follows `previous` (None: begins the text)."""
-        parent = previous.digest if previous is not None else self._digest(b"scope", scope)
+        parent = previous.digest if previous is not None else self._root(scope)
         packed = array("q", token_ids).tobytes()
         return PageName(self._digest(parent, packed), parent, tuple(token_ids), scope)
+
+    def begins_text(self, name: PageName) -> bool:
+        """Whether no page stands before it."""
+        return name.parent == self._root(name.scope)
 
     def find(self, name: PageName) -> int | None:
         return self._pages.get(name)
@@ -87,6 +91,9 @@ class PrefixIndex:
         self._pages.clear()
         self._names.clear()
         self.version += 1
+
+    def _root(self, scope: bytes) -> bytes:
+        return self._digest(b"scope", scope)
 
     def _digest(self, parent: bytes, content: bytes) -> bytes:
         return blake2b(parent + content, key=self._secret, digest_size=DIGEST_BYTES).digest()

@@ -5,6 +5,8 @@ Everything is checked, and the program recorded, before the first weight is pack
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from octavo.config.engine import EngineConfig
 from octavo.core.model_config import ModelConfig
 from octavo.kernels._native import KvCache, ThreadPool
@@ -14,8 +16,10 @@ from octavo.ops.compile import compile_program
 from octavo.ops.program import Program
 from octavo.runner.executable import ProgramExecutable
 from octavo.runner.memory import num_pages_for
+from octavo.runner.page_memory import PageMemory
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
+from octavo.runner.swap_buffer import SwapBuffer
 from octavo.sampling.sampler import Sampler
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
@@ -65,6 +69,7 @@ def load_runner(
         num_pages=num_pages,
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
+        pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes)),
         sampler=Sampler(model.config.vocab_size, pool, config.isa),
         stop_token_ids=stop_token_ids,
     )
@@ -90,6 +95,12 @@ def _tensors_of_config(config: ModelConfig) -> tuple[str, ...]:
     """Tensors that went into the facts and are no weights of their own."""
     has_factors = any(layer.rope.factors is not None for layer in config.layers)
     return (ROPE_FACTORS,) if has_factors else ()
+
+
+def _swap_buffer(config: EngineConfig, page_bytes: int) -> SwapBuffer:
+    assert config.swap_space is not None
+    directory = Path(config.swap_dir) if config.swap_dir else None
+    return SwapBuffer(config.swap_space // page_bytes, page_bytes, directory)
 
 
 def _limits(config: EngineConfig, model: ModelConfig) -> tuple[StepLimits, int]:

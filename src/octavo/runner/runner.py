@@ -14,12 +14,13 @@ from octavo.core.schedule import ScheduledSequence, ScheduledStep, StepResult
 from octavo.core.sequence import PAGE_TOKENS, Sequence
 from octavo.ops.program import Program
 from octavo.runner.executable import Executable
+from octavo.runner.page_memory import PageMemory
 from octavo.runner.step import Step
 from octavo.sampling.sampler import Sampler
 
 
 class Runner:
-    """Owns the step buffers, the executable and the sampler of one model.
+    """Owns the step buffers, the executable, the pages' memory and the sampler of one model.
 
     `stop_token_ids` are the model's own; the sampler keeps them out of answers that must go on.
     """
@@ -30,6 +31,7 @@ class Runner:
         num_pages: int,
         step: Step,
         executable: Executable,
+        pages: PageMemory,
         sampler: Sampler,
         stop_token_ids: frozenset[int],
     ) -> None:
@@ -37,6 +39,7 @@ class Runner:
         self.num_pages = num_pages
         self._step = step
         self._executable: Executable | None = executable
+        self._pages: PageMemory | None = pages
         self._sampler = sampler
         self._stop_token_ids = stop_token_ids
 
@@ -49,11 +52,26 @@ class Runner:
         return self._step.limits.max_logit_rows
 
     @property
+    def num_swap_slots(self) -> int:
+        return self.pages.num_swap_slots
+
+    @property
+    def pages(self) -> PageMemory:
+        if self._pages is None:
+            raise ValueError("the runner is closed")
+        return self._pages
+
+    @property
     def program(self) -> Program:
         return self._open_executable().program
 
     def run(self, scheduled: ScheduledStep) -> StepResult:
-        """Compute one step; one result per scheduled sequence, in order."""
+        """Move pages, and compute one step; one result per scheduled sequence, in order."""
+        start = time.thread_time()
+        self.pages.do(scheduled.moves)
+        moves_cpu_seconds = time.thread_time() - start
+        if not scheduled.sequences:
+            return StepResult([], native_cpu_seconds=moves_cpu_seconds)
         self._step.fill(scheduled)
         start = time.thread_time()
         logits = self._open_executable().run()
@@ -62,7 +80,7 @@ class Runner:
         return StepResult(
             results,
             self._sampler.num_undefined_rows,
-            program_cpu_seconds + self._sampler.native_cpu_seconds,
+            moves_cpu_seconds + program_cpu_seconds + self._sampler.native_cpu_seconds,
         )
 
     def profile(self, num_tokens: int) -> list[float]:
@@ -78,6 +96,7 @@ class Runner:
     def close(self) -> None:
         """Give memory and threads back as soon as nobody else holds them."""
         self._executable = None
+        self._pages = None
 
     def _open_executable(self) -> Executable:
         if self._executable is None:

@@ -1,4 +1,5 @@
-"""`octavo inspect`: what a model file holds, how options resolve, and the program it becomes."""
+"""`octavo inspect`: what a model file holds, how options resolve, the program it becomes; and, in
+`inspect_engine`, a running server."""
 
 from __future__ import annotations
 
@@ -15,6 +16,7 @@ from octavo.config.machine import this_machine
 from octavo.config.options import Option, options_of
 from octavo.core.model_config import ModelConfig
 from octavo.engine.front import load_front
+from octavo.entrypoints.cli import inspect_engine
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
 from octavo.entrypoints.cli.load_local import load
 from octavo.entrypoints.cli.loading import add_model, engine_config, fetch
@@ -31,6 +33,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_model(model)
     model.add_argument("--tensors", action="store_true", help="list every tensor")
     model.set_defaults(execute=show_model)
+
+    engine = subjects.add_parser("engine", help="a live view of a running server")
+    inspect_engine.configure(engine)
 
     config = subjects.add_parser("config", help="every option's value here, and why")
     program = subjects.add_parser("program", help="the instructions that compute a step")

@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "models": "list the models that are known and cached",
         "bench": "measure this machine, a model, or a server",
         "simulate": "predict latency and throughput of engines under load",
-        "inspect": "show what a model holds and how it will run",
+        "inspect": "show what a model holds and how it will run, or a running server",
         "version": "print version, Python and instruction sets",
     }
 )

@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/arrays.h"
+#include "bindings/kv_cache.h"
 #include "bindings/machine_probe.h"
 #include "bindings/string_array.h"
 #include "formats/activation.h"
@@ -35,21 +37,7 @@ namespace nb = nanobind;
 namespace octavo {
 namespace {
 
-template <typename T, int N>
-using Array = nb::ndarray<const T, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
-using NumpyF32 = nb::ndarray<nb::numpy, float>;
 using RowCounts = std::array<int64_t, kNumRowKinds>;
-
-// An array that owns its memory.
-template <typename T>
-nb::ndarray<nb::numpy, T> new_array(std::vector<size_t> shape) {
-  size_t size = 1;
-  for (const size_t n : shape) size *= n;
-  auto data = std::make_unique<T[]>(size);
-  T* values = data.get();
-  nb::capsule owner(data.release(), [](void* p) noexcept { delete[] static_cast<T*>(p); });
-  return nb::ndarray<nb::numpy, T>(values, shape.size(), shape.data(), owner);
-}
 
 std::vector<std::string> isa_levels() {
   std::vector<std::string> names;
@@ -100,49 +88,6 @@ NumpyF32 unpack_matrix(const Matrix& matrix) {
   NumpyF32 out = new_array<float>({static_cast<size_t>(m.rows), static_cast<size_t>(m.columns)});
   const nb::gil_scoped_release release;
   for (int64_t row = 0; row < m.rows; ++row) unpack_row(m, row, out.data() + row * m.columns);
-  return out;
-}
-
-// ---- Pages ----
-
-DType parse_page_dtype(const std::string& name) {
-  if (name == "float32") return DType::kF32;
-  if (name == "float16") return DType::kF16;
-  if (name == "bfloat16") return DType::kBF16;
-  if (name == "int16") return DType::kI16;
-  if (name == "int8") return DType::kI8;
-  throw std::invalid_argument("dtype is \"" + name +
-                              "\"; \"float32\", \"float16\", \"bfloat16\", \"int16\" and "
-                              "\"int8\" are allowed");
-}
-
-void init_kv_cache(KvCache* self, int64_t num_pages,
-                   const std::vector<std::pair<int64_t, int64_t>>& layers,
-                   const std::string& dtype) {
-  std::vector<KvCache::LayerShape> shapes;
-  for (const auto& [num_kv_heads, head_dim] : layers) shapes.push_back({num_kv_heads, head_dim});
-  new (self) KvCache(num_pages, shapes, parse_page_dtype(dtype));
-}
-
-const KvLayer& find_layer(const KvCache& cache, int64_t layer) {
-  const auto count = static_cast<int64_t>(cache.layers().size());
-  if (layer < 0 || layer >= count) {
-    throw std::invalid_argument("layer is " + std::to_string(layer) + " of " +
-                                std::to_string(count));
-  }
-  return cache.layers()[static_cast<size_t>(layer)];
-}
-
-NumpyF32 read_page(const KvCache& cache, int64_t layer_index, int64_t page) {
-  const KvLayer& layer = find_layer(cache, layer_index);
-  if (page < 0 || page >= layer.num_pages) {
-    throw std::invalid_argument("page is " + std::to_string(page) + " of " +
-                                std::to_string(layer.num_pages));
-  }
-  const auto heads = static_cast<size_t>(layer.num_kv_heads);
-  const auto half = static_cast<size_t>(layer.head_dim) * kPageTokens;
-  NumpyF32 out = new_array<float>({heads, 2, half});
-  read_page(layer, page, out.data());
   return out;
 }
 
@@ -223,7 +168,7 @@ const float* vector_data(const nb::handle& object, int32_t width) {
 const KvLayer* kv_layer(const nb::handle& object) {
   const auto pair = nb::cast<nb::tuple>(object);
   if (pair.size() != 2) throw std::invalid_argument("a page operand's object is (cache, layer)");
-  return &find_layer(nb::cast<const KvCache&>(pair[0]), nb::cast<int64_t>(pair[1]));
+  return &nb::cast<const KvCache&>(pair[0]).layer(nb::cast<int64_t>(pair[1]));
 }
 
 const void* operand_object(const Operand& o, const nb::handle& object) {
@@ -424,10 +369,6 @@ void bind_data(nb::module_& m) {
       .def_prop_ro("shape",
                    [](const Matrix& x) { return std::pair(x.packed().rows, x.packed().columns); })
       .def_prop_ro("num_bytes", &Matrix::num_bytes);
-  nb::class_<KvCache>(m, "KvCache")
-      .def("__init__", &init_kv_cache, nb::arg("num_pages"), nb::arg("layers"), nb::arg("dtype"))
-      .def_prop_ro("num_bytes", &KvCache::num_bytes)
-      .def("read_page", &read_page, nb::arg("layer"), nb::arg("page"));
 }
 
 void bind_program(nb::module_& m) {
@@ -480,6 +421,7 @@ NB_MODULE(_native, m) {
         nb::arg("count"));
   bind_data(m);
   bind_program(m);
+  bind_kv_cache(m);
   bind_machine_probe(m);
   bind_string_array(m);
 }

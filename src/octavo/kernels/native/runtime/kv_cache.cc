@@ -1,6 +1,7 @@
-// Sizes of pages and layers.
+// Sizes of pages and layers, and whole pages on the move.
 #include "runtime/kv_cache.h"
 
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -22,7 +23,7 @@ void check(const char* what, int64_t value, int64_t limit) {
   }
 }
 
-int64_t page_bytes(const KvCache::LayerShape& shape, DType dtype) {
+int64_t bytes_of(const KvCache::LayerShape& shape, DType dtype) {
   check("num_kv_heads", shape.num_kv_heads, kMaxHeads);
   check("head_dim", shape.head_dim, kMaxHeadDim);
   if (shape.head_dim % kPageTokens != 0) {
@@ -82,7 +83,7 @@ KvCache::KvCache(int64_t num_pages, const std::vector<LayerShape>& shapes, DType
   int64_t total = 0;
   for (const LayerShape& shape : shapes) {
     int64_t layer_bytes;
-    if (__builtin_mul_overflow(page_bytes(shape, dtype), num_pages, &layer_bytes) ||
+    if (__builtin_mul_overflow(bytes_of(shape, dtype), num_pages, &layer_bytes) ||
         __builtin_add_overflow(total, layer_bytes, &total)) {
       throw std::bad_alloc();
     }
@@ -90,10 +91,42 @@ KvCache::KvCache(int64_t num_pages, const std::vector<LayerShape>& shapes, DType
   memory_ = MappedMemory(total);
   std::byte* data = memory_.data();
   for (const LayerShape& shape : shapes) {
-    const int64_t bytes = page_bytes(shape, dtype);
+    const int64_t bytes = bytes_of(shape, dtype);
     layers_.push_back({dtype, static_cast<int32_t>(shape.num_kv_heads),
                        static_cast<int32_t>(shape.head_dim), num_pages, bytes, data});
     data += bytes * num_pages;
+    page_bytes_ += bytes;
+  }
+}
+
+const KvLayer& KvCache::layer(int64_t index) const {
+  const auto count = static_cast<int64_t>(layers_.size());
+  if (index < 0 || index >= count) {
+    throw std::invalid_argument("layer is " + std::to_string(index) + " of " +
+                                std::to_string(count));
+  }
+  return layers_[static_cast<size_t>(index)];
+}
+
+void KvCache::copy_page(int64_t source, int64_t target) {
+  if (source == target) return;
+  for (const KvLayer& layer : layers_) {
+    std::memcpy(layer.data + target * layer.page_bytes, layer.data + source * layer.page_bytes,
+                static_cast<size_t>(layer.page_bytes));
+  }
+}
+
+void KvCache::save_page(int64_t page, std::byte* out) const {
+  for (const KvLayer& layer : layers_) {
+    std::memcpy(out, layer.data + page * layer.page_bytes, static_cast<size_t>(layer.page_bytes));
+    out += layer.page_bytes;
+  }
+}
+
+void KvCache::load_page(int64_t page, const std::byte* data) {
+  for (const KvLayer& layer : layers_) {
+    std::memcpy(layer.data + page * layer.page_bytes, data, static_cast<size_t>(layer.page_bytes));
+    data += layer.page_bytes;
   }
 }
 

@@ -20,12 +20,24 @@ class KvCache {
   KvCache(int64_t num_pages, const std::vector<LayerShape>& layers, DType dtype);
 
   const std::vector<KvLayer>& layers() const { return layers_; }
+  // Throws std::invalid_argument if there is no such layer.
+  const KvLayer& layer(int64_t index) const;
+  int64_t num_pages() const { return layers_.front().num_pages; }
   // Of all layers and pages, whether touched or not.
   int64_t num_bytes() const { return memory_.size(); }
+  // Of one page in all layers.
+  int64_t page_bytes() const { return page_bytes_; }
+
+  // The content of a page, of all layers, as it lies in memory: codes and scales, bit for bit.
+  // Pages are in range; buffers have page_bytes() bytes and do not overlap the pages.
+  void copy_page(int64_t source, int64_t target);
+  void save_page(int64_t page, std::byte* out) const;
+  void load_page(int64_t page, const std::byte* data);
 
  private:
   MappedMemory memory_;
   std::vector<KvLayer> layers_;
+  int64_t page_bytes_ = 0;
 };
 
 // The numbers of a page, [head][keys [head_dim][16] | values [16][head_dim]] whatever its layout.

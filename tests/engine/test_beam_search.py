@@ -7,11 +7,14 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace as replaced
+from msgspec.structs import replace
 
+from octavo.core.outputs import DEADLINE_EXCEEDED
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import SequenceState
+from octavo.engine.sequences import make_sequences
+from octavo.errors import InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import BeamGroup, BeamRules, Hypothesis
 from octavo.scheduler.scheduler import Scheduler
 from tests.engine.drive_engine import Rig
@@ -83,7 +86,7 @@ def test_beams_of_a_request_are_in_one_step_and_share_what_they_have_in_common()
 
 def test_one_answer_can_be_asked_of_many_beams() -> None:
     rig = beam_scheduler()
-    request = make_request(PROMPT, replaced(BEAMS, n=1))
+    request = make_request(PROMPT, replace(BEAMS, n=1))
     rig.answer(request)
     expect_answers(rig, request)
     assert rig.said.keys() == {("r", 0)}
@@ -93,7 +96,7 @@ def test_the_text_is_that_of_the_whole_answer_without_its_stop_token() -> None:
     rig = beam_scheduler()
     rig.engine.submit(make_request(PROMPT, BEAMS))
     rig.engine.submit(
-        make_request(PROMPT, replaced(BEAMS, include_stop_str_in_output=True), request_id="s")
+        make_request(PROMPT, replace(BEAMS, include_stop_str_in_output=True), request_id="s")
     )
     rig.drain()
     for index in range(3):
@@ -136,7 +139,7 @@ def test_neither_crowds_nor_preemptions_change_the_answers(data: st.DataObject) 
     rig.drain()
     for request in requests:
         if request.sampling_params.use_beam_search:
-            longest = scheduler._searches.longest(_lead(request))
+            longest = scheduler._searches.longest(make_sequences(request, 0)[0])
             expect_answers(rig, request, longest - len(request.prompt_token_ids))
     assert not scheduler._searches._searches
     assert not scheduler._searches.followers
@@ -160,7 +163,85 @@ def _random_request(draw: random.Random, name: str) -> EngineRequest:
     return make_request(prompt, params, request_id=name)
 
 
-def _lead(request: EngineRequest) -> object:
-    from octavo.engine.sequences import make_sequences
+def test_a_search_ends_where_its_pages_end() -> None:
+    """Sixteen pages of 4: the prompt's two full ones, and three for each of the four beams."""
+    rig = beam_scheduler(make_scheduler(num_pages=16, max_num_seqs=4))
+    params = replace(BEAMS, stop_token_ids=None, max_tokens=50)
+    request = make_request(PROMPT, params)
+    rig.answer(request)
+    expect_answers(rig, request, (2 + 3) * 4 - len(PROMPT))
+    assert rig.last(("r", 0)).finish_reason == "length"
 
-    return make_sequences(request, 0)[0]
+
+def test_a_prompt_that_leaves_no_room_for_beams_is_refused() -> None:
+    rig = beam_scheduler(make_scheduler(num_pages=4, max_num_seqs=4))
+    with pytest.raises(PromptTooLong):
+        rig.engine.submit(make_request("ten bytes.", BEAMS))
+    assert not rig.engine.has_work
+
+
+def test_more_beams_than_slots_are_refused() -> None:
+    rig = beam_scheduler(make_scheduler(max_num_seqs=5, reserve_high_priority=0.4))
+    with pytest.raises(InvalidRequest, match="beam_width is 4; max_num_seqs, less"):
+        rig.engine.submit(make_request(PROMPT, BEAMS))
+
+
+def test_beams_wait_for_slots_for_all_of_them() -> None:
+    rig = beam_scheduler(make_scheduler(max_num_seqs=5))
+    others = SamplingParams(n=2, temperature=0.0, max_tokens=6)
+    rig.engine.submit(make_request(PROMPT, others, request_id="o"))
+    request = make_request("another one", BEAMS)
+    rig.engine.submit(request)
+    rig.drain()
+    expect_answers(rig, request)
+    for step in rig.runner.steps:
+        names = [item.sequence.request.request_id for item in step.sequences]
+        assert names.count("r") == 0 or names.count("o") < 2
+
+
+@pytest.mark.parametrize("num_steps", [0, 1, 4])
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_abort_ends_all_beams_with_one_word_per_answer(num_steps: int, n: int) -> None:
+    rig = beam_scheduler()
+    rig.engine.submit(make_request(PROMPT, replace(BEAMS, n=n)))
+    for _ in range(num_steps):
+        rig.step()
+    rig.engine.abort("r")
+    rig.drain()
+    assert {key: rig.last(key).finish_reason for key in rig.said} == {
+        ("r", index): "abort" for index in range(n)
+    }
+
+
+def test_a_deadline_ends_all_beams() -> None:
+    rig = beam_scheduler()
+    rig.engine.submit(make_request(PROMPT, BEAMS, deadline=rig.clock() + 1))
+    for _ in range(4):
+        rig.step()
+    rig.clock.advance(2)
+    rig.drain()
+    errors = [rig.last(("r", index)).error for index in range(3)]
+    assert errors == [DEADLINE_EXCEEDED] * 3
+
+
+@pytest.mark.parametrize("failing", [0, 3])
+def test_a_failed_step_ends_all_beams_and_no_others(failing: int) -> None:
+    rig = Rig(scheduler=make_scheduler(max_num_seqs=4), fail_on=[failing])
+    rig.engine.submit(make_request(PROMPT, BEAMS))
+    for _ in range(failing + 1):
+        rig.step()
+    request = make_request("another one", BEAMS, request_id="s")
+    rig.engine.submit(request)
+    rig.drain()
+    assert [rig.last(("r", index)).finish_reason for index in range(3)] == ["error"] * 3
+    expect_answers(rig, request)
+
+
+def test_generated_tokens_count_once_for_each_answer() -> None:
+    rig = beam_scheduler()
+    rig.answer(make_request(PROMPT, BEAMS))
+    lengths = [len(rig.ids(("r", index))) for index in range(3)]
+    assert [rig.times["r", index].num_generation_tokens for index in range(3)] == lengths
+    stats = rig.engine.stats()
+    assert stats.num_generation_tokens == sum(lengths)
+    assert stats.num_prompt_tokens == len(PROMPT)

@@ -24,6 +24,7 @@ from octavo.core.outputs import (
     SequenceOutput,
 )
 from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
@@ -104,6 +105,7 @@ class Engine:
             raise InvalidRequest(
                 "stop strings need a tokenizer; this engine has none", param="stop"
             )
+        self._check_beams(request.sampling_params)
         sequences = make_sequences(request, unseeded=self._seeds.getrandbits(64))
         if not self._scheduler.fits(sequences[0]):
             raise PromptTooLong(
@@ -118,6 +120,15 @@ class Engine:
         for sequence in sequences:
             self._outputs.start(sequence)
             self._scheduler.add(sequence, now)
+
+    def _check_beams(self, params: SamplingParams) -> None:
+        most = self._scheduler.config.max_unreserved_seqs
+        if params.num_beams > most:
+            raise InvalidRequest(
+                f"beam_width is {params.num_beams}; max_num_seqs, less what is reserved for high "
+                f"priority, allows {most}",
+                param="beam_width",
+            )
 
     def abort(self, request_id: str) -> None:
         """End a request in whatever state it is. Idempotent; unknown ids are ended already."""

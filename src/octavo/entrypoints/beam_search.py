@@ -1,4 +1,4 @@
-"""What `LLM.beam_search` takes and returns, under vLLM's names. The search itself is the engine's."""
+"""What `LLM.beam_search` takes and returns, under vLLM's names. The engine does the search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.results import CompletionOutput, RequestOutput
-from octavo.tokenization import Tokenizer
+from octavo.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

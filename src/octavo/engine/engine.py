@@ -287,7 +287,7 @@ class Engine:
     def _count(self, step: ScheduledStep, result: StepResult | None, seconds: float) -> None:
         """`seconds` is all that a step takes, for that is what its sequences wait."""
         if result is not None:
-            self._scheduler.observe(step, seconds, result.move_seconds)
+            self._scheduler.observe(step, seconds - result.move_seconds, result.move_seconds)
         self._counters.num_steps += 1
         self._counters.num_step_tokens += step.num_tokens
         self._counters.step_seconds += max(0.0, seconds)

@@ -4,6 +4,7 @@ does, and needs no weights, is `engine.front`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from octavo.config.engine import EngineConfig
@@ -18,6 +19,8 @@ from octavo.scheduler.scheduler import Scheduler
 from octavo.tokenization.token_decoder import TokenDecoder
 from octavo.weights.gguf import GGUFFile
 
+SWAP_BYTES_PER_SECOND = 4e9
+"""A guess for memory that is touched for the first time; what is measured replaces it."""
 Progress = Callable[[int, int], None]
 """Called with (parts done, parts in all) while weights are loaded."""
 
@@ -50,6 +53,14 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         eos_token_ids=decoder.stop_token_ids,
         reserve_high_priority=config.reserve_high_priority,
         max_step_seconds=config.max_step_seconds or None,
+        page_move_seconds=_page_move_seconds(runner),
     )
     scheduler = Scheduler(limits, kv, policy_factory(config))
     return Engine(scheduler, runner, decoder, config.seed)
+
+
+def _page_move_seconds(runner: Runner) -> float:
+    """Until moves have been measured; never without swap space."""
+    if runner.num_swap_slots == 0:
+        return math.inf
+    return runner.pages.page_bytes / SWAP_BYTES_PER_SECOND

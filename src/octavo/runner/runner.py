@@ -68,10 +68,12 @@ class Runner:
     def run(self, scheduled: ScheduledStep) -> StepResult:
         """Move pages, and compute one step; one result per scheduled sequence, in order."""
         start = time.thread_time()
+        moves_start = time.perf_counter()
         self.pages.do(scheduled.moves)
         moves_cpu_seconds = time.thread_time() - start
+        move_seconds = time.perf_counter() - moves_start
         if not scheduled.sequences:
-            return StepResult([], native_cpu_seconds=moves_cpu_seconds)
+            return StepResult([], native_cpu_seconds=moves_cpu_seconds, move_seconds=move_seconds)
         self._step.fill(scheduled)
         start = time.thread_time()
         logits = self._open_executable().run()
@@ -81,6 +83,7 @@ class Runner:
             results,
             self._sampler.num_undefined_rows,
             moves_cpu_seconds + program_cpu_seconds + self._sampler.native_cpu_seconds,
+            move_seconds,
         )
 
     def profile(self, num_tokens: int) -> list[float]:

@@ -15,26 +15,16 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import SequenceState
 from octavo.engine.sequences import make_sequences
 from octavo.errors import InvalidRequest, PromptTooLong
-from octavo.scheduler.beams import BeamGroup, BeamRules, Hypothesis
 from octavo.scheduler.scheduler import Scheduler
+from tests.engine.beam_rules import found_by_rules
 from tests.engine.drive_engine import Rig
-from tests.fakes import BYTE_VOCAB, fake_candidates, make_request, make_scheduler
+from tests.fakes import make_request, make_scheduler
 
 STOPS = [1, 2, 3, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59]
 BEAMS = SamplingParams(
     use_beam_search=True, n=3, beam_width=4, max_tokens=12, stop_token_ids=STOPS, length_penalty=0.8
 )
 PROMPT = "eleven byte"
-
-
-def found_by_rules(request: EngineRequest, max_new_tokens: int = 10_000) -> list[Hypothesis]:
-    """The search on the model alone: no pages, no steps, no others."""
-    params = request.sampling_params
-    group = BeamGroup(BeamRules.of(params, frozenset(), max_new_tokens))
-    while not group.is_over:
-        contexts = [[*request.prompt_token_ids, *beam.token_ids] for beam in group.beams]
-        group.advance([fake_candidates(context, BYTE_VOCAB) for context in contexts])
-    return group.best(params.n)
 
 
 def expect_answers(rig: Rig, request: EngineRequest, max_new_tokens: int = 10_000) -> None:

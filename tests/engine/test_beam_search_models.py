@@ -225,13 +225,11 @@ def smollm2(smollm2_path: Path) -> tuple[Tokenizer, Searcher, PreTrainedModel]:
 
 
 @pytest.mark.real_model
-@pytest.mark.parametrize(
-    "text", ["The capital of France is", "def add(a, b):", "Once upon a time", "1, 2, 3,"]
-)
+@pytest.mark.parametrize("text", ["The capital of France is", "def add(a, b):"])
 def test_beams_of_a_real_model_are_those_of_transformers(
     smollm2: tuple[Tokenizer, Searcher, PreTrainedModel], text: str
 ) -> None:
     tokenizer, searcher, hf = smollm2
     prompt = tokenizer.encode(text, add_special_tokens=True)
-    params = replace(BEAMS, max_tokens=20)
+    params = replace(BEAMS, max_tokens=10)
     expect_transformers_beams(searcher, hf, prompt, params, tokenizer.stop_token_ids, 1e-3)

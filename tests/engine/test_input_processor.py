@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -166,7 +166,7 @@ def test_an_id_needs_both_a_row_and_a_spelling(num_rows: int, num_ids: int) -> N
 
 
 @pytest.mark.parametrize(("given", "name"), [({"n": 5}, "n"), ({"beam_width": 5}, "beam_width")])
-def test_more_beams_than_can_run_are_refused(given: dict[str, int], name: str) -> None:
+def test_more_beams_than_can_run_are_refused(given: dict[str, Any], name: str) -> None:
     processor().completion("a", SamplingParams(use_beam_search=True, n=4))
     params = SamplingParams(use_beam_search=True, **given)
     error = refusal(lambda: processor().completion("a", params))

@@ -242,7 +242,8 @@ def test_an_unknown_model_is_refused() -> None:
 
 def test_beam_search_returns_whole_texts_best_first(llm: LLM) -> None:
     params = BeamSearchParams(beam_width=4, max_tokens=8)
-    first, second = llm.beam_search(["The capital of France is", [338, 258]], params)
+    prompts: list[Prompt] = ["The capital of France is", [338, 258]]
+    first, second = llm.beam_search(prompts, params)
     logprobs = [sequence.cum_logprob for sequence in first.sequences]
     assert logprobs == sorted(logprobs, reverse=True)
     assert all(one.text.startswith("The capital of France is") for one in first.sequences)

@@ -51,6 +51,26 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     error: str | None = None
 
 
+def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
+    """Two consecutive outputs of one sequence as one."""
+    logprobs = None
+    if first.logprobs is not None or second.logprobs is not None:
+        logprobs = [*(first.logprobs or ()), *(second.logprobs or ())]
+    return SequenceOutput(
+        request_id=first.request_id,
+        index=first.index,
+        token_ids=[*first.token_ids, *second.token_ids],
+        text=first.text + second.text,
+        logprobs=logprobs,
+        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
+        finish_reason=second.finish_reason,
+        stop_reason=second.stop_reason,
+        cumulative_logprob=second.cumulative_logprob,
+        num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
+        error=second.error,
+    )
+
+
 class RequestTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds of one finished sequence, for metrics. All measured by the engine's clock."""
 

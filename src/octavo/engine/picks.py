@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from octavo.core.outputs import RequestTimes, SequenceOutput
-from octavo.engine.streams import merge_outputs
+from octavo.core.outputs import RequestTimes, SequenceOutput, merge_outputs
 
 
 @dataclass(slots=True)

@@ -55,6 +55,10 @@ class HttpContender:
             self.close()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._process.process.pid
+
     def serve(self, requests: Sequence[LoadRequest], clients: int) -> float:
         with self._process.turn():
             asyncio.run(self._awake())
@@ -68,6 +72,11 @@ class HttpContender:
 
     def close(self) -> None:
         self._process.close()
+
+    @property
+    def server(self) -> Server:
+        """Whom to ask, during a turn or if it is never stopped."""
+        return self._server
 
     async def _awake(self) -> Server:
         """The server, once it has answered with a token.

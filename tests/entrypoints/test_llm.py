@@ -238,3 +238,26 @@ def test_an_unknown_option_is_refused_before_anything_is_loaded() -> None:
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(FetchError, match="did you mean smollm2"):
         LLM("smollm")
+
+
+def test_a_prefix_cache_survives_a_restart_until_it_is_reset(
+    smollm2_path: Path, tmp_path: Path
+) -> None:
+    options = {"max_model_len": 256, "max_num_seqs": 4, "prefix_cache_dir": str(tmp_path)}
+    prompt = "The list of the numbers: " + ", ".join(map(str, range(40)))
+
+    def ask(llm: LLM) -> tuple[list[int], int]:
+        (result,) = llm.generate(prompt, GREEDY, use_tqdm=False)
+        return result.outputs[0].token_ids, result.num_cached_tokens
+
+    with LLM(str(smollm2_path), **options) as llm:
+        expected, num_cached = ask(llm)
+        assert num_cached == 0
+    (file,) = tmp_path.iterdir()
+    assert file.name == f"{smollm2_path.name}.prefixes"
+    with LLM(str(smollm2_path), **options) as llm:
+        token_ids, num_cached = ask(llm)
+        assert token_ids == expected
+        assert num_cached >= 96
+        assert llm.reset_prefix_cache()
+        assert ask(llm) == (expected, 0)

@@ -25,6 +25,7 @@ from octavo.core.request import EngineRequest
 from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
+from octavo.engine.prefix_store import PrefixStore
 from octavo.engine.sequences import make_sequences, times_of
 from octavo.engine.snapshot import snapshot_of
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
@@ -69,8 +70,10 @@ class Engine:
         tokenizer: DetokenizerSource | None,
         seed: int = 0,
         clock: Callable[[], float] = time.time,
+        prefix_store: PrefixStore | None = None,
     ) -> None:
         self._scheduler = scheduler
+        self._prefix_store = prefix_store
         self._runner = runner
         self._outputs = OutputProcessor(tokenizer)
         self._can_write = tokenizer is not None
@@ -114,6 +117,17 @@ class Engine:
     def abort(self, request_id: str) -> None:
         """End a request in whatever state it is. Idempotent; unknown ids are ended already."""
         self._end(list(self._live.get(request_id, ())), "abort")
+
+    def reset_prefix_cache(self) -> None:
+        """Forget all cached prefixes, on disk too. Who runs keeps what it has."""
+        self._scheduler.kv.reset_prefix_cache()
+        if self._prefix_store is not None:
+            self._prefix_store.discard()
+
+    def close(self) -> None:
+        """Save what outlives the engine. It must not be stepped afterwards."""
+        if self._prefix_store is not None and not self._is_dead:
+            self._prefix_store.save()
 
     def step(self) -> EngineOutputs:
         """Compute one step and say what is new. Raises `EngineDead` if the last one failed all."""

@@ -105,8 +105,14 @@ class LLM:
         """Counters and gauges of the engine as they stand."""
         return self._engine.stats()
 
+    def reset_prefix_cache(self) -> bool:
+        """Forget all cached prompt beginnings. Always true, which is vLLM's answer for success."""
+        self._engine.reset_prefix_cache()
+        return True
+
     def shutdown(self) -> None:
-        """Give memory and threads back. The object is of no use afterwards."""
+        """Save the prefix cache if it has a folder, and give memory and threads back. The object
+        is of no use afterwards."""
         self._engine.close()
 
     def __enter__(self) -> LLM:

@@ -112,7 +112,7 @@ def priority_of(given: int | None, limits: TenantLimits, *, is_used: bool) -> in
     if not is_used:
         raise UnsupportedParameter(
             f"priority is {given}; only 0 is allowed unless the server runs with "
-            "--scheduling-policy priority",
+            "--scheduling-policy priority or --reserve-high-priority",
             param="priority",
             code="unsupported_parameter",
         )

@@ -55,6 +55,10 @@ class HttpContender:
             self.close()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._process.process.pid
+
     def serve(self, requests: Sequence[LoadRequest], clients: int) -> float:
         with self._process.turn():
             asyncio.run(self._awake())

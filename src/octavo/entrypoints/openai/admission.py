@@ -51,7 +51,7 @@ def demand_of(prompts: Sequence[object], params: SamplingParams, deadline: float
         else:
             num_bytes += sum(map(num_text_bytes, strings_in(prompt)))
     return Demand(
-        num_sequences=params.n * len(prompts),
+        num_sequences=params.num_sequences * len(prompts),
         num_text_bytes=num_bytes,
         num_prompt_ids=num_ids,
         max_output_tokens=params.max_tokens,

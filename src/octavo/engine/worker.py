@@ -19,7 +19,13 @@ from collections.abc import Callable
 
 from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineFacts, EngineOutputs
-from octavo.engine.engine_loop import AbortRequest, EngineLoop, SteppedEngine, StopEngine
+from octavo.engine.engine_loop import (
+    AbortRequest,
+    EngineLoop,
+    ResetPrefixCache,
+    SteppedEngine,
+    StopEngine,
+)
 from octavo.engine.frames import (
     EngineReady,
     EngineStepped,
@@ -120,7 +126,7 @@ class Worker:
                 match message:
                     case SubmitRequest(request):
                         self._loop.put(request)
-                    case AbortRequest() | StopEngine():
+                    case AbortRequest() | ResetPrefixCache() | StopEngine():
                         self._loop.put(message)
                     case LoadEngine():
                         raise ValueError("an engine is loaded already")

@@ -40,7 +40,7 @@ class HttpContender:
         self, name: str, command: Callable[[int], Command], *, is_stopped_when_idle: bool = True
     ) -> None:
         self.name = name
-        port = _free_port()
+        port = free_port()
         arguments, environment = command(port)
         self._url = f"http://127.0.0.1:{port}"
         start = time.perf_counter()
@@ -55,6 +55,10 @@ class HttpContender:
             self.close()
             raise
 
+    @property
+    def pid(self) -> int:
+        return self._process.process.pid
+
     def serve(self, requests: Sequence[LoadRequest], clients: int) -> float:
         with self._process.turn():
             asyncio.run(self._awake())
@@ -68,6 +72,11 @@ class HttpContender:
 
     def close(self) -> None:
         self._process.close()
+
+    @property
+    def server(self) -> Server:
+        """Whom to ask, during a turn or if it is never stopped."""
+        return self._server
 
     async def _awake(self) -> Server:
         """The server, once it has answered with a token.
@@ -97,7 +106,8 @@ class HttpContender:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

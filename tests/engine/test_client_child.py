@@ -251,3 +251,13 @@ def test_the_worker_ends_with_a_killed_parent() -> None:
     while _is_alive(worker_pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _is_alive(worker_pid)
+
+
+def test_a_reset_crosses_the_pipe_before_what_is_submitted_later() -> None:
+    async def scenario(client: ChildEngine) -> None:
+        client.reset_prefix_cache()
+        await _text(client, "r", 1, 2)
+        assert client.stats().num_steps > 0
+        assert client.stats().num_cached_pages == 0
+
+    _run(scenario)

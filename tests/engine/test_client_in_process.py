@@ -103,3 +103,27 @@ def test_shutdown_fails_what_is_open() -> None:
             [output async for output in stream]
 
     _run(scenario)
+
+
+def test_a_reset_reaches_the_engine_before_what_is_submitted_later() -> None:
+    async def scenario(client: InProcessEngine, _: Recorder) -> None:
+        assert client.stats().num_cached_pages == 5
+        client.reset_prefix_cache()
+        [_ async for _ in client.submit(tiny_request("r", 1))]
+        assert client.stats().num_cached_pages == 0
+
+    _run(scenario)
+
+
+def test_an_orderly_end_closes_the_engine_and_nothing_can_be_reset_then() -> None:
+    async def run() -> None:
+        engine = TinyEngine()
+        client = InProcessEngine(engine)
+        await client.start()
+        assert not engine.is_closed
+        await client.shutdown()
+        assert engine.is_closed
+        with pytest.raises(EngineDead):
+            client.reset_prefix_cache()
+
+    asyncio.run(asyncio.wait_for(run(), 20))

@@ -30,6 +30,8 @@ class TinyEngine:
         self._requests: dict[str, tuple[EngineRequest, int]] = {}
         self._said: list[SequenceOutput] = []
         self._num_steps = 0
+        self._num_cached_pages = 5
+        self.is_closed = False
 
     @property
     def has_work(self) -> bool:
@@ -43,6 +45,12 @@ class TinyEngine:
     def abort(self, request_id: str) -> None:
         if self._requests.pop(request_id, None) is not None:
             self._said.append(SequenceOutput(request_id=request_id, finish_reason="abort"))
+
+    def reset_prefix_cache(self) -> None:
+        self._num_cached_pages = 0
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def step(self) -> EngineOutputs:
         time.sleep(self._step_seconds)
@@ -63,6 +71,7 @@ class TinyEngine:
             num_running=num_running,
             num_pages=8,
             num_used_pages=num_running,
+            num_cached_pages=self._num_cached_pages,
             num_steps=self._num_steps,
         )
 

@@ -41,7 +41,7 @@ def test_the_fewest_replicas_are_searched(capsys: pytest.CaptureFixture[str]) ->
     heavy = ["--model", "gpt3-175b", "--tensor-parallel-size", 8, "--request-rate", 40]
     assert simulate(*FEW[:2], *FEW[4:], *heavy, "--slo", "e2e=60", "--search", "replicas") == 0
     captured = capsys.readouterr()
-    assert "1 replicas: 100.00% in time, enough" in captured.err
+    assert "1 replicas: 100.00% in time, 0.00% pile up: enough" in captured.err
     assert "answer: 1 replicas, 8 devices keep e2e=60" in captured.out
 
 

@@ -7,6 +7,7 @@ import os
 import platform
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ def doubling_program_and_workers() -> tuple[native.Program, set[int]]:
 
 
 def thread_ids() -> set[int]:
-    return {int(name) for name in os.listdir("/proc/self/task")}
+    return {int(task.name) for task in Path("/proc/self/task").iterdir()}
 
 
 def run_on(core: int, program: native.Program) -> None:

@@ -83,6 +83,15 @@ class Brake:
             self._changed.notify_all()
 
 
+class EngineClock:
+    """The time of day, or `ahead_seconds` later: what waits for a deadline need not wait."""
+
+    ahead_seconds = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_seconds
+
+
 @dataclass
 class Server:
     """One running server and what tests look at."""
@@ -94,6 +103,7 @@ class Server:
     metrics: EngineMetrics
     brake: Brake
     runner: FakeRunner
+    clock: EngineClock
 
     @property
     def context(self) -> ServerContext:
@@ -168,7 +178,7 @@ class Setup:
     template: str = TEMPLATE
     takes_priority: bool = False
 
-    def build(self) -> tuple[Engine, FakeRunner, Brake]:
+    def build(self, clock: EngineClock) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
         choose = ScriptedChoice(self.scripts)
         runner = FakeRunner(
@@ -182,7 +192,7 @@ class Setup:
             max_model_len=CONTEXT,
             eos_token_ids=frozenset({EOS}),
         )
-        return Engine(scheduler, runner, self.tokenizer), runner, brake
+        return Engine(scheduler, runner, self.tokenizer, clock=clock), runner, brake
 
 
 class ScriptedChoice:
@@ -208,7 +218,8 @@ def run(scenario: Scenario, setup: Setup | None = None) -> None:
 
 
 async def _run(scenario: Scenario, setup: Setup) -> None:
-    engine, runner, brake = setup.build()
+    clock = EngineClock()
+    engine, runner, brake = setup.build(clock)
     client = InProcessEngine(engine)
     template = ChatTemplate.from_gguf({"tokenizer.chat_template": setup.template})
     inputs = InputProcessor(
@@ -216,6 +227,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         template,
         vocab_size=setup.tokenizer.vocab_size,
         max_model_len=CONTEXT,
+        max_num_seqs=MAX_NUM_SEQS,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
     model = ModelInfo(
@@ -236,7 +248,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
             headers=dict(setup.headers),
             timeout=TIMEOUT_SECONDS,
         ) as http:
-            server = Server(app, engine, client, http, metrics, brake, runner)
+            server = Server(app, engine, client, http, metrics, brake, runner, clock)
             await scenario(server)
             brake.open()
             await server.wait_idle()

@@ -135,3 +135,18 @@ def test_metrics_agree_with_what_clients_counted() -> None:
         assert values["vllm:prefix_cache_hits_total"] >= cached
 
     run(scenario, Setup())
+
+
+def test_after_a_reset_nothing_is_cached() -> None:
+    async def cached_tokens(server: Server) -> int:
+        usage = (await server.complete("a" * 40)).json()["usage"]
+        return int(usage["prompt_tokens_details"]["cached_tokens"])
+
+    async def scenario(server: Server) -> None:
+        assert await cached_tokens(server) == 0
+        assert await cached_tokens(server) > 0
+        response = await server.post("/reset_prefix_cache", None)
+        assert (response.status_code, response.content) == (200, b"")
+        assert await cached_tokens(server) == 0
+
+    run(scenario)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from octavo.config.engine import EngineConfig
 from octavo.simulate.cluster import Source
-from octavo.simulate.simulation import EngineSettings, Run, Setup, simulate
+from octavo.simulate.simulation import Run, Setup, simulate
 from octavo.simulate.step_load import StepLoad
 from octavo.simulate.trace import TraceRequest
 
@@ -48,35 +49,36 @@ def request(
     )
 
 
-def settings(
+def engine(
     *,
-    num_pages: int = 1000,
     max_num_seqs: int = 8,
     max_num_batched_tokens: int = 64,
-    enable_prefix_caching: bool = True,
-) -> EngineSettings:
-    return EngineSettings(
-        num_pages=num_pages,
+    **options: object,
+) -> EngineConfig:
+    return EngineConfig(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         max_model_len=4096,
-        enable_prefix_caching=enable_prefix_caching,
+        **options,  # type: ignore[arg-type]
     )
 
 
 def run_of(
     requests: Sequence[TraceRequest],
-    engine: EngineSettings | None = None,
+    config: EngineConfig | None = None,
     *,
+    num_pages: int = 1000,
     times: LinearTimes | None = None,
     num_replicas: int = 1,
-    router: str = "least_loaded",
     clients: int | None = None,
+    **changes: object,
 ) -> Run:
+    """`changes` are of the setup."""
     setup = Setup(
         times=times or LinearTimes(),
-        engine=engine or settings(),
+        num_pages=num_pages,
+        engine=config or engine(),
         num_replicas=num_replicas,
-        router=router,
+        **changes,  # type: ignore[arg-type]
     )
     return simulate(setup, Source(requests, clients))

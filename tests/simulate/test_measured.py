@@ -25,19 +25,21 @@ TRUTH = Profile(
     knots=[(1, 0.01), (8, 0.012), (64, 0.05), (256, 0.2)],
     decode_attended_seconds=2e-6,
     prompt_attended_seconds=1e-7,
+    drawn_seconds=1e-4,
     request_seconds=0.003,
 )
 
 
 def load(tokens: int, *, decode: int = 0, prompt: int = 0) -> StepLoad:
-    return StepLoad(tokens, 1, 1, decode, prompt, decode + prompt)
+    rows = 1 if prompt else tokens
+    return StepLoad(tokens, rows, rows, decode, prompt, decode + prompt)
 
 
 def samples() -> list[Sample]:
     times = MeasuredTimes(TRUTH)
     steps = [
         *(load(n, decode=n * context) for n in (1, 8, 64) for context in (10, 500)),
-        *(load(256, prompt=context) for context in (1000, 90_000)),
+        *(load(n, prompt=context) for n in (8, 64, 256) for context in (1000, 90_000)),
     ]
     alone = [Sample([one], times.seconds(one)) for one in steps]
     pair = [load(256, prompt=30_000), load(64, prompt=5000)]
@@ -53,6 +55,7 @@ def test_a_fit_finds_what_the_samples_were_made_of() -> None:
     )
     assert found.decode_attended_seconds == pytest.approx(2e-6, rel=0.05)
     assert found.prompt_attended_seconds == pytest.approx(1e-7, rel=0.05)
+    assert found.drawn_seconds == pytest.approx(1e-4, rel=0.1)
     assert found.request_seconds == pytest.approx(0.003, rel=0.1)
     assert found.typical_error < 0.01
 
@@ -68,9 +71,9 @@ def test_no_cost_is_fitted_below_zero_and_no_curve_falls() -> None:
 
 def test_the_curve_is_linear_between_knots_and_beyond() -> None:
     times = MeasuredTimes(TRUTH)
-    assert times.seconds(load(36)) == pytest.approx((0.012 + 0.05) / 2)
-    assert times.seconds(load(448)) == pytest.approx(0.2 + 0.15)
-    assert times.seconds(load(1, decode=1000)) == pytest.approx(0.012)
+    assert times.seconds(load(36)) == pytest.approx((0.012 + 0.05) / 2 + 36e-4)
+    assert times.seconds(load(448)) == pytest.approx(0.2 + 0.15 + 448e-4)
+    assert times.seconds(load(1, decode=1000)) == pytest.approx(0.012 + 1e-4)
 
 
 def test_a_profile_reads_back_equal() -> None:

@@ -18,7 +18,7 @@ from octavo.simulate.report import SimulationReport, jain, report_of, report_to_
 from octavo.simulate.search import bisect_least, search_replicas
 from octavo.simulate.simulation import Setup
 from octavo.simulate.slo import Slo, keeps, parse_slo
-from tests.simulate.machines import LinearTimes, request, run_of, settings
+from tests.simulate.machines import LinearTimes, engine, request, run_of
 
 TWO = [request(tenant="a"), request(at=0.005, tenant="b")]
 
@@ -69,7 +69,8 @@ def test_a_report_tells_rates_targets_and_tenants() -> None:
 def test_tokens_computed_twice_are_wasted() -> None:
     run = run_of(
         [request(prompt=30, answer=60) for _ in range(8)],
-        settings(num_pages=20, enable_prefix_caching=False),
+        engine(enable_prefix_caching=False),
+        num_pages=20,
     )
     report = report_of(run, {}, None)
     assert report.results["num_preemptions"] > 0
@@ -130,7 +131,7 @@ def test_the_search_finds_the_least(wanted: int, guess: int, most: int) -> None:
 
 def test_replicas_are_searched_until_the_targets_hold() -> None:
     """Each replica does one request in 74 ms, and 200 a second come: about 15 are needed."""
-    setup = Setup(times=LinearTimes(), engine=settings(max_num_seqs=1, num_pages=50))
+    setup = Setup(times=LinearTimes(), num_pages=50, engine=engine(max_num_seqs=1))
     source = Source([request(at=i / 200) for i in range(200)])
     told: list[int] = []
     found = search_replicas(
@@ -142,9 +143,20 @@ def test_replicas_are_searched_until_the_targets_hold() -> None:
     assert {one.num_replicas: one.is_enough for one in found.attempts}[best - 1] is False
 
 
+def test_replicas_that_fall_behind_are_not_enough_though_all_of_the_trace_is_in_time() -> None:
+    """Two replicas do 27 requests a second, and 30 come: after ten seconds some 30 wait."""
+    setup = Setup(times=LinearTimes(), num_pages=50, engine=engine(max_num_seqs=1))
+    source = Source([request(at=i / 30) for i in range(300)])
+    found = search_replicas(setup, source, Slo({"ttft": 60.0}), 100)
+    behind = {one.num_replicas: one for one in found.attempts}[2]
+    assert (behind.kept_share, behind.is_enough) == (1.0, False)
+    assert behind.backlog_share == pytest.approx(0.1, abs=0.03)
+    assert found.run.setup.num_replicas == 3
+
+
 def test_a_search_that_cannot_succeed_says_so() -> None:
     """A prompt alone takes 30 ms."""
-    setup = Setup(times=LinearTimes(), engine=settings(max_num_seqs=1))
+    setup = Setup(times=LinearTimes(), num_pages=50, engine=engine(max_num_seqs=1))
     source = Source([request() for _ in range(40)])
     with pytest.raises(ConfigError, match=r"4 replicas keep the targets for 10\.0%"):
         search_replicas(setup, source, Slo({"ttft": 0.04}), 4)

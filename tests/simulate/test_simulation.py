@@ -12,7 +12,7 @@ from octavo.errors import ConfigError
 from octavo.simulate.replica import make_sequence
 from octavo.simulate.step_load import attended, load_of
 from octavo.simulate.synthetic import Recipe, make_trace
-from tests.simulate.machines import LinearTimes, request, run_of, settings
+from tests.simulate.machines import LinearTimes, request, run_of
 
 
 def test_one_request_takes_its_steps() -> None:
@@ -93,20 +93,20 @@ def test_equal_seeds_give_equal_runs() -> None:
     recipe = Recipe(
         num_requests=100, rate=30.0, input_lengths=Fixed(30), output_lengths=LogNormal(9, 1.0, 60)
     )
-    first, second = (run_of(make_trace(recipe), settings(num_pages=40)) for _ in range(2))
+    first, second = (run_of(make_trace(recipe), num_pages=40) for _ in range(2))
     assert first.records.all_finished() == second.records.all_finished()
 
 
 def test_few_pages_make_preemptions_and_all_tokens_still_come() -> None:
     requests = [request(prompt=30, answer=60) for _ in range(8)]
-    run = run_of(requests, settings(num_pages=20))
+    run = run_of(requests, num_pages=20)
     assert run.replicas[0].scheduler.num_preemptions > 0
     assert list(run.records.all_finished().num_output_tokens) == [60] * 8
 
 
 def test_gaps_count_every_token_but_the_first_whatever_happens_in_between() -> None:
     requests = [request(at=i / 100, prompt=30, answer=40) for i in range(12)]
-    run = run_of(requests, settings(num_pages=20))
+    run = run_of(requests, num_pages=20)
     finished = run.records.all_finished()
     whole = sum(b - a for a, b in zip(finished.ttft, finished.latency, strict=True))
     count = 12 * 39
@@ -148,4 +148,4 @@ def test_settings_that_make_no_sense_are_refused() -> None:
     with pytest.raises(ConfigError, match="at least one request"):
         run_of([])
     with pytest.raises(ConfigError, match="--num-pages is 0"):
-        settings(num_pages=0)
+        run_of([request()], num_pages=0)

@@ -106,6 +106,18 @@ class EngineConfig:
         0, "Seeds the requests that give none.", metavar="N", minimum=0, maximum=2**63 - 1
     )
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
+    prefix_cache_dir: str = option(
+        "",
+        "Keep the cached prompt beginnings in a file of this folder from one start to the next."
+        " The file can tell what was asked; only its owner may read it.",
+        metavar="DIR",
+    )
+    prefix_cache_disk_bytes: int = option(
+        1 << 30,
+        "Size of that file, at most. Those used last are kept.",
+        metavar="BYTES",
+        minimum=1,
+    )
 
     scheduling_policy: str = option(
         "fcfs",
@@ -136,6 +148,11 @@ class EngineConfig:
             raise ConfigError(
                 f"--quantization is {self.quantization} and --dtype {self.dtype}; quantised"
                 " matrices have no other type, so only --dtype auto is allowed"
+            )
+        if self.prefix_cache_dir and not self.enable_prefix_caching:
+            raise ConfigError(
+                f"--prefix-cache-dir is {self.prefix_cache_dir}, and there is no prefix cache to"
+                " keep: --enable-prefix-caching is off"
             )
         if self.max_num_seqs > self.max_num_batched_tokens:
             raise ConfigError(

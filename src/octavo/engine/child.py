@@ -17,7 +17,7 @@ from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineFacts, EngineOutputs, EngineStats
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineObserver, SilentObserver
-from octavo.engine.engine_loop import AbortRequest, StopEngine
+from octavo.engine.engine_loop import AbortRequest, ResetPrefixCache, StopEngine
 from octavo.engine.frames import LoadFailed, SubmitRequest
 from octavo.engine.streams import OutputRouter, OutputStream
 from octavo.engine.worker_link import Progress, WorkerLink
@@ -34,6 +34,9 @@ class SupervisionLimits:
     machine with too much to do that passes, so that new requests are refused only after
     `refusal_seconds`. Nothing is ended by either.
 
+    It gets `stop_seconds` to end when it is told to, and `save_seconds` more if it keeps its prefix
+    cache on disk.
+
     Silent or without a finished step for `stall_seconds`: killed and restarted. More than
     `max_num_crashes` within `crash_window_seconds`: given up.
     """
@@ -47,6 +50,7 @@ class SupervisionLimits:
     first_backoff_seconds: float = 0.1
     max_backoff_seconds: float = 5.0
     stop_seconds: float = 5.0
+    save_seconds: float = 60.0
 
 
 class ChildEngine:
@@ -98,6 +102,11 @@ class ChildEngine:
         if self._link is not None:
             self._link.send(AbortRequest(request_id))
 
+    def reset_prefix_cache(self) -> None:
+        self._check(self._limits.refusal_seconds)
+        assert self._link is not None
+        self._link.send(ResetPrefixCache())
+
     def stats(self) -> EngineStats:
         return self._stats
 
@@ -148,8 +157,10 @@ class ChildEngine:
                 )
 
     async def _wait_end(self, link: WorkerLink) -> None:
+        saves = bool(self._config.prefix_cache_dir)
+        seconds = self._limits.stop_seconds + (self._limits.save_seconds if saves else 0.0)
         try:
-            await asyncio.wait_for(link.closed.wait(), self._limits.stop_seconds)
+            await asyncio.wait_for(link.closed.wait(), seconds)
         except TimeoutError:
             link.kill()
             await link.closed.wait()

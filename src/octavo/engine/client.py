@@ -52,6 +52,9 @@ class EngineClient(Protocol):
     def abort(self, request_id: str) -> None:
         """Stop a request in whatever state it is; an unknown id is nobody's fault."""
 
+    def reset_prefix_cache(self) -> None:
+        """Forget all cached prefixes; what is submitted later finds none. Raises `EngineDead`."""
+
     def stats(self) -> EngineStats:
         """The latest snapshot."""
 

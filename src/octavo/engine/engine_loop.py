@@ -21,11 +21,15 @@ class AbortRequest(msgspec.Struct, frozen=True, tag="abort"):
     request_id: str
 
 
+class ResetPrefixCache(msgspec.Struct, frozen=True, tag="reset_prefix_cache"):
+    pass
+
+
 class StopEngine(msgspec.Struct, frozen=True, tag="stop"):
     pass
 
 
-Command = EngineRequest | AbortRequest | StopEngine
+Command = EngineRequest | AbortRequest | ResetPrefixCache | StopEngine
 
 
 class SteppedEngine(Protocol):
@@ -38,9 +42,13 @@ class SteppedEngine(Protocol):
 
     def abort(self, request_id: str) -> None: ...
 
+    def reset_prefix_cache(self) -> None: ...
+
     def step(self) -> EngineOutputs: ...
 
     def stats(self) -> EngineStats: ...
+
+    def close(self) -> None: ...
 
 
 class EngineLoop:
@@ -62,11 +70,12 @@ class EngineLoop:
         self._commands.put(command)
 
     def run(self) -> None:
-        """Return after `StopEngine`. What the engine raises in a step goes through."""
+        """Close the engine and return after `StopEngine`. What it raises in a step goes through."""
         while self._take_commands():
             if self._engine.has_work:
                 self._emit(self._engine.step())
             self._busy_since = time.monotonic()
+        self._engine.close()
 
     def _take_commands(self) -> bool:
         """Carry out all waiting commands; wait for one when there is nothing to compute."""
@@ -89,6 +98,8 @@ class EngineLoop:
                 self._submit(command)
             case AbortRequest():
                 self._engine.abort(command.request_id)
+            case ResetPrefixCache():
+                self._engine.reset_prefix_cache()
             case StopEngine():
                 return False
         return True

@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 from octavo.config.engine import EngineConfig
 from octavo.engine.engine import Engine
 from octavo.engine.model_file import locate, resolve_for
+from octavo.engine.prefix_store import PrefixStore
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
@@ -56,7 +58,8 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         page_move_seconds=_page_move_seconds(runner),
     )
     scheduler = Scheduler(limits, kv, policy_factory(config))
-    return Engine(scheduler, runner, decoder, config.seed)
+    store = _prefix_store(config, kv, runner)
+    return Engine(scheduler, runner, decoder, config.seed, prefix_store=store)
 
 
 def _page_move_seconds(runner: Runner) -> float:
@@ -64,3 +67,13 @@ def _page_move_seconds(runner: Runner) -> float:
     if runner.num_swap_slots == 0:
         return math.inf
     return runner.pages.page_bytes / SWAP_BYTES_PER_SECOND
+
+
+def _prefix_store(config: EngineConfig, kv: KvManager, runner: Runner) -> PrefixStore | None:
+    """What keeps cached prefixes on disk, in a file per model; it has taken in what was there."""
+    if not config.prefix_cache_dir:
+        return None
+    path = Path(config.prefix_cache_dir) / f"{Path(config.model).name}.prefixes"
+    store = PrefixStore(path, config.prefix_cache_disk_bytes, kv, runner.pages)
+    store.load()
+    return store

@@ -14,7 +14,7 @@ import msgspec
 from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineFacts, EngineOutputs
 from octavo.core.request import EngineRequest
-from octavo.engine.engine_loop import AbortRequest, StopEngine
+from octavo.engine.engine_loop import AbortRequest, ResetPrefixCache, StopEngine
 from octavo.errors import OctavoError
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
@@ -61,7 +61,7 @@ class Heartbeat(msgspec.Struct, frozen=True, tag="beat"):
     stalled_seconds: float
 
 
-ToWorker = LoadEngine | SubmitRequest | AbortRequest | StopEngine
+ToWorker = LoadEngine | SubmitRequest | AbortRequest | ResetPrefixCache | StopEngine
 FromWorker = LoadProgress | LoadFailed | EngineReady | EngineStepped | Heartbeat
 
 Message = TypeVar("Message")

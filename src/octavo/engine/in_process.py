@@ -9,7 +9,13 @@ import threading
 from octavo.core.outputs import EngineFacts, EngineOutputs, EngineStats
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineObserver, SilentObserver
-from octavo.engine.engine_loop import AbortRequest, EngineLoop, SteppedEngine, StopEngine
+from octavo.engine.engine_loop import (
+    AbortRequest,
+    EngineLoop,
+    ResetPrefixCache,
+    SteppedEngine,
+    StopEngine,
+)
 from octavo.engine.streams import OutputRouter, OutputStream
 from octavo.errors import EngineDead
 
@@ -46,6 +52,11 @@ class InProcessEngine:
 
     def abort(self, request_id: str) -> None:
         self._engine_loop.put(AbortRequest(request_id))
+
+    def reset_prefix_cache(self) -> None:
+        if self._death is not None:
+            raise self._death
+        self._engine_loop.put(ResetPrefixCache())
 
     def stats(self) -> EngineStats:
         return self._stats

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import select
 import signal
 import socket
 import sys
@@ -18,7 +19,13 @@ from collections.abc import Callable
 
 from octavo.config.engine import EngineConfig
 from octavo.core.outputs import EngineFacts, EngineOutputs
-from octavo.engine.engine_loop import AbortRequest, EngineLoop, SteppedEngine, StopEngine
+from octavo.engine.engine_loop import (
+    AbortRequest,
+    EngineLoop,
+    ResetPrefixCache,
+    SteppedEngine,
+    StopEngine,
+)
 from octavo.engine.frames import (
     EngineReady,
     EngineStepped,
@@ -49,6 +56,8 @@ class Channel:
         self._encoder = FrameEncoder()
         self._decoder = to_worker_decoder()
         self._lock = threading.Lock()
+        self._arrivals = select.poll()
+        self._arrivals.register(sock, select.POLLIN)
 
     def send(self, message: FromWorker) -> None:
         with self._lock:
@@ -56,6 +65,8 @@ class Channel:
 
     def receive(self) -> list[ToWorker]:
         """Block for bytes; the messages they complete. Raises `EOFError` without a parent."""
+        # The system wakes whoever blocks in recv whenever the parent has read: in every step.
+        self._arrivals.poll()
         data = self._socket.recv(_RECEIVE_BYTES)
         if not data:
             raise EOFError
@@ -115,7 +126,7 @@ class Worker:
                 match message:
                     case SubmitRequest(request):
                         self._loop.put(request)
-                    case AbortRequest() | StopEngine():
+                    case AbortRequest() | ResetPrefixCache() | StopEngine():
                         self._loop.put(message)
                     case LoadEngine():
                         raise ValueError("an engine is loaded already")

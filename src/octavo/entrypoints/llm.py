@@ -15,6 +15,7 @@ from octavo.config.options import from_keywords
 from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.beam_search import BeamSearchOutput, BeamSearchParams, beams_of
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar
 from octavo.entrypoints.results import RequestOutput, ResultBuilder
@@ -94,6 +95,16 @@ class LLM:
         ]
         return self._run(prepared, use_tqdm)
 
+    def beam_search(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        params: BeamSearchParams,
+        use_tqdm: bool = False,
+    ) -> list[BeamSearchOutput]:
+        """The `beam_width` most probable continuations of each prompt. Otherwise as `generate`."""
+        results = self.generate(prompts, params.sampling_params(), use_tqdm)
+        return [beams_of(result, params, self.get_tokenizer()) for result in results]
+
     def get_tokenizer(self) -> Tokenizer:
         return self._engine.front.tokenizer
 
@@ -105,8 +116,14 @@ class LLM:
         """Counters and gauges of the engine as they stand."""
         return self._engine.stats()
 
+    def reset_prefix_cache(self) -> bool:
+        """Forget all cached prompt beginnings. Always true, which is vLLM's answer for success."""
+        self._engine.reset_prefix_cache()
+        return True
+
     def shutdown(self) -> None:
-        """Give memory and threads back. The object is of no use afterwards."""
+        """Save the prefix cache if it has a folder, and give memory and threads back. The object
+        is of no use afterwards."""
         self._engine.close()
 
     def __enter__(self) -> LLM:

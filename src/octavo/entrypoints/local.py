@@ -30,6 +30,7 @@ class LocalEngine:
             self.front: Front = make_front(file, config)
             config, tokenizer = self.front.resolved.config, self.front.tokenizer
             self.runner = load_runner(file, config, tokenizer.stop_token_ids, progress)
+        self._is_closed = False
         self._engine = make_engine(config, self.runner, tokenizer)
 
     def stats(self) -> EngineStats:
@@ -62,8 +63,15 @@ class LocalEngine:
         finally:
             self._abort(list(open_sequences))
 
+    def reset_prefix_cache(self) -> None:
+        self._engine.reset_prefix_cache()
+
     def close(self) -> None:
-        """Give the engine's memory and threads back."""
+        """Save what outlives the engine, and give its memory and threads back. Idempotent."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._engine.close()
         self.runner.close()
 
     def _submit(

@@ -16,6 +16,7 @@ from octavo.ops.compile import compile_program
 from octavo.ops.program import Program
 from octavo.runner.executable import ProgramExecutable
 from octavo.runner.memory import num_pages_for
+from octavo.runner.page_identity import page_identity
 from octavo.runner.page_memory import PageMemory
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
@@ -63,13 +64,14 @@ def load_runner(
     )
     layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.config.layers]
     pages = KvCache(num_pages, layers, config.kv_cache_dtype)
+    identity = page_identity(file, config, program) if config.prefix_cache_dir else b""
     step = Step(limits)
     return Runner(
         model=model.config,
         num_pages=num_pages,
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
-        pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes)),
+        pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity),
         sampler=Sampler(model.config.vocab_size, pool, config.isa),
         stop_token_ids=stop_token_ids,
     )

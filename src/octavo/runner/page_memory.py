@@ -18,9 +18,14 @@ U8 = npt.NDArray[np.uint8]
 
 
 class PageMemory:
-    """Content moves bit for bit, whatever its type: codes, scales and all layers."""
+    """Content moves bit for bit, whatever its type: codes, scales and all layers.
 
-    def __init__(self, cache: KvCache, swap: SwapBuffer) -> None:
+    `identity`: pages of memories of equal identity mean the same (`runner.page_identity`); empty
+    where nobody asks.
+    """
+
+    def __init__(self, cache: KvCache, swap: SwapBuffer, identity: bytes = b"") -> None:
+        self.identity = identity
         self._cache = cache
         self._swap = swap
 

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from octavo.config.tenants import Tenants
 from octavo.errors import OctavoError
 from octavo.simulate.records import MAX_POINTS, Finished, Point, Records
-from octavo.simulate.replica import Replica, SimulatedSequence
+from octavo.simulate.replica import Replica, SimulatedSequence, make_sequence
 from octavo.simulate.routers import OpenRequests, Router
 from octavo.simulate.trace import TraceRequest
 
@@ -70,11 +71,13 @@ class Cluster:
         replicas: Sequence[Replica],
         router: Router,
         records: Records,
+        tenants: Tenants,
         request_seconds: float = 0.0,
     ) -> None:
         self._replicas = replicas
         self._router = router
         self._records = records
+        self._tenants = tenants
         self._request_seconds = request_seconds
         self._loads = OpenRequests(len(replicas))
         self._step_ends: list[tuple[float, int]] = []  # heap of (when, replica)
@@ -112,11 +115,14 @@ class Cluster:
             timeline.interval_seconds = max(timeline.interval_seconds, interval)
 
     def _arrive(self, sent: float, number: int, source: Source, now: float) -> int:
-        """Whether the request is already over, because it can never run."""
+        """How many requests are over: this one if it is refused, others by their deadlines."""
         request = source.requests[number]
         chosen = self._router.choose(request, self._loads)
-        if not self._replicas[chosen].submit(request, number, sent):
-            self._records.num_too_long[request.tenant] += 1
+        weight = self._tenants.limits(request.tenant).weight
+        sequence = make_sequence(request, number, sent, weight)
+        answer = self._replicas[chosen].submit(sequence, now)
+        if answer != "taken":
+            self._records.count_refused(request.tenant, answer)
             return 1
         self._loads.change(chosen, 1)
         self._records.most_open = max(self._records.most_open, self._loads.total)
@@ -125,12 +131,16 @@ class Cluster:
         return self._start_step(chosen, now)
 
     def _start_step(self, number: int, now: float) -> int:
-        """How many requests ended meanwhile, without being answered."""
+        """How many requests ended before it, without being answered."""
         replica = self._replicas[number]
+        expired = replica.expire(now)
+        for sequence in expired:
+            self._loads.change(number, -1)
+            self._records.num_expired[sequence.request.tenant] += 1
         end = replica.start_step(now)
         if end is not None:
             heapq.heappush(self._step_ends, (end, number))
-        return 0
+        return len(expired)
 
     def _end_step(self, number: int, now: float) -> int:
         """How many requests ended with it."""

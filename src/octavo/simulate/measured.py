@@ -1,4 +1,4 @@
-"""Step times of a real machine: a curve over the tokens of a step, and the cost of attention.
+"""Step times of a real machine: a curve over the tokens of a step, and what is not in it.
 
 Owns the profile's JSON form and how it is fitted to measured times. Knows neither who measured nor
 what was measured, only its `StepLoad`.
@@ -25,6 +25,7 @@ RIDGE = 1e-9
 class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`knots` are (tokens in a step, seconds), ascending: the time without attention, linear
     between them and beyond the last. The two costs of attention are seconds per token looked at.
+    `drawn_seconds` is per token drawn: its logits, the choice, and sending it.
 
     The bounds are those of the engine that was measured, where it told them.
     """
@@ -34,6 +35,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     knots: list[tuple[int, float]]
     decode_attended_seconds: float
     prompt_attended_seconds: float
+    drawn_seconds: float = 0.0
     request_seconds: float = 0.0
     num_pages: int | None = None
     max_num_seqs: int | None = None
@@ -69,6 +71,7 @@ class MeasuredTimes:
             self._curve(load.num_tokens)
             + load.num_decode_attended * self.profile.decode_attended_seconds
             + load.num_prompt_attended * self.profile.prompt_attended_seconds
+            + load.num_logit_rows * self.profile.drawn_seconds
         )
 
     @property
@@ -79,7 +82,8 @@ class MeasuredTimes:
             "steps (tokens: ms): " + ", ".join(f"{n}: {1e3 * s:.2f}" for n, s in one.knots),
             f"attention: {1e9 * one.decode_attended_seconds:.1f} ns per token looked at in a"
             f" decode, {1e9 * one.prompt_attended_seconds:.1f} in a prompt",
-            f"a request: {1e3 * one.request_seconds:.1f} ms outside of steps",
+            f"a token drawn: {1e6 * one.drawn_seconds:.0f} us;"
+            f" a request: {1e3 * one.request_seconds:.1f} ms outside of steps",
             f"the profile meets its own measurements within {one.typical_error:.1%} (root mean"
             " square)",
         ]
@@ -115,6 +119,7 @@ def profile_from_json(data: bytes, origin: str) -> Profile:
     costs = (
         profile.decode_attended_seconds,
         profile.prompt_attended_seconds,
+        profile.drawn_seconds,
         profile.request_seconds,
     )
     if any(not 0 <= cost < 1e6 for cost in costs):
@@ -136,7 +141,7 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
     rows = np.array([_row(sample, counts, has_request) for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
     found = _non_negative(rows / seconds[:, None])
-    ramps, (decode, prompt) = found[: len(counts)], found[len(counts) : len(counts) + 2]
+    ramps, (decode, prompt, drawn) = found[: len(counts)], found[len(counts) :][:3]
     errors = rows @ found / seconds - 1
     return Profile(
         model=model,
@@ -146,6 +151,7 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
         ],
         decode_attended_seconds=float(decode),
         prompt_attended_seconds=float(prompt),
+        drawn_seconds=float(drawn),
         request_seconds=float(found[-1]) if has_request else 0.0,
         typical_error=float(np.sqrt(np.mean(errors**2))),
     )
@@ -158,7 +164,9 @@ def _row(sample: Sample, counts: Sequence[int], has_request: bool) -> list[float
             ramps[index] += _ramp(load.num_tokens, counts[index - 1] if index else 0, count)
     decode = sum(load.num_decode_attended for load in sample.loads)
     prompt = sum(load.num_prompt_attended for load in sample.loads)
-    return [*ramps, decode, prompt, *([float(sample.with_request)] if has_request else [])]
+    drawn = sum(load.num_logit_rows for load in sample.loads)
+    request = [float(sample.with_request)] if has_request else []
+    return [*ramps, decode, prompt, drawn, *request]
 
 
 def _ramp(num_tokens: int, low: int, high: int) -> float:

@@ -6,6 +6,7 @@ Plain numbers in arrays, because there may be millions. Knows no scheduler.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -122,6 +123,11 @@ class Timeline:
             self.interval_seconds *= 2
         self.next_seconds = point.seconds + self.interval_seconds
 
+    def at(self, seconds: float) -> Point:
+        """The last point up to then, or the first of all. There must be one."""
+        place = bisect_right(self.points, seconds, key=lambda point: point.seconds)
+        return self.points[max(0, place - 1)]
+
 
 @dataclass(slots=True)
 class Records:
@@ -137,6 +143,10 @@ class Records:
     last_seconds: float = 0.0
     last_arrival_seconds: float = 0.0
     most_open: int = 0
+
+    def count_refused(self, tenant: str, answer: str) -> None:
+        counts = self.num_too_long if answer == "too_long" else self.num_refused
+        counts[tenant] += 1
 
     def all_finished(self) -> Finished:
         everyone = Finished()

@@ -1,4 +1,4 @@
-"""One engine in virtual time: the real scheduler and page memory, with a model of the machine.
+"""One server in virtual time: the real scheduler, pages and admission, on a model of a machine.
 
 Owns what the engine would do between scheduler and runner. Must not know where requests come from,
 nor other replicas.
@@ -7,14 +7,16 @@ nor other replicas.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
 from octavo.scheduler.scheduler import Scheduler
+from octavo.simulate.door import Door
 from octavo.simulate.records import Gaps
 from octavo.simulate.step_load import StepLoad, StepTimes, attended
 from octavo.simulate.trace import TraceRequest, prompt_token_ids
@@ -23,6 +25,8 @@ WORD, END = 0, -1
 """The two tokens that a simulated model says; no prompt has the second."""
 
 NEVER = -1
+
+Answer = Literal["taken", "refused", "too_long"]
 
 _SPEAKS = SequenceResult(token_id=WORD)
 _ENDS = SequenceResult(token_id=END)
@@ -56,12 +60,15 @@ class Replica:
     """`start_step` and `end_step` in turns; `submit` at any time. `gaps` takes the times between
     tokens, of all replicas that share it."""
 
-    def __init__(self, scheduler: Scheduler, times: StepTimes, gaps: Gaps) -> None:
+    def __init__(
+        self, scheduler: Scheduler, times: StepTimes, gaps: Gaps, door: Door | None = None
+    ) -> None:
         self.scheduler = scheduler
         self.steps = StepsDone()
+        self._door = door
         self._seconds: Callable[[StepLoad], float] = times.seconds
         self._gaps = gaps
-        self._running: tuple[ScheduledStep, StepResult] | None = None
+        self._running: tuple[ScheduledStep, StepResult, float] | None = None
         self._skipped: list[SimulatedSequence] = []  # drew no token in the step before
         self._num_followed = 0  # did
 
@@ -69,22 +76,34 @@ class Replica:
     def is_busy(self) -> bool:
         return self._running is not None
 
-    def submit(self, request: TraceRequest, number: int, sent: float) -> bool:
-        """Take a request that a client sent at `sent` seconds; false if it can never run."""
-        sequence = make_sequence(request, number, sent)
+    def submit(self, sequence: SimulatedSequence, now: float) -> Answer:
+        """Take a new request, or not."""
         if not self.scheduler.fits(sequence):
-            return False
-        self.scheduler.add(sequence, sent)
-        return True
+            return "too_long"
+        if self._door is not None and not self._door.admit(sequence, now):
+            return "refused"
+        self.scheduler.add(sequence, now)
+        return "taken"
+
+    def expire(self, now: float) -> list[SimulatedSequence]:
+        """End and return those whose deadline has come. Between steps."""
+        expired = simulated(self.scheduler.take_expired(now))
+        for sequence in expired:
+            self.scheduler.finish(sequence)
+            if self._door is not None:
+                self._door.close(sequence, now)
+        return expired
 
     def start_step(self, now: float) -> float | None:
         """Plan the next step; when it will end, None if there is nothing to do."""
         step = self.scheduler.schedule(now)
         if not step.sequences:
             return None
+        if self._door is not None:
+            self._door.stamp(step, now)
         load, result = self._compute(step)
-        self._running = (step, result)
         seconds = self._seconds(load)
+        self._running = (step, result, seconds)
         self._count(load, seconds)
         self.steps.end_seconds.append(now + seconds)
         return now + seconds
@@ -92,12 +111,15 @@ class Replica:
     def end_step(self) -> list[SimulatedSequence]:
         """Book the step that `start_step` planned; the sequences that ended with it."""
         assert self._running is not None
-        step, result = self._running
+        step, result, seconds = self._running
         self._running = None
         self._note_gaps()
         updates = self.scheduler.apply(step, result)
-        ended = [update.sequence for update in updates if update.finish is not None]
-        return [sequence for sequence in ended if isinstance(sequence, SimulatedSequence)]
+        self.scheduler.observe(step, seconds)
+        ended = simulated(update.sequence for update in updates if update.finish is not None)
+        if self._door is not None:
+            self._door.look(step, ended, self.scheduler, self.steps.end_seconds[-1])
+        return ended
 
     def _compute(self, step: ScheduledStep) -> tuple[StepLoad, StepResult]:
         """What the step costs and what it says, in one walk: this is the simulator's inner loop."""
@@ -151,7 +173,14 @@ class Replica:
         self.steps.num_sequences += load.num_sequences
 
 
-def make_sequence(request: TraceRequest, number: int, sent: float) -> SimulatedSequence:
+def simulated(sequences: Iterable[Sequence]) -> list[SimulatedSequence]:
+    """All of them: whatever a replica's scheduler knows came by `submit`."""
+    return [sequence for sequence in sequences if isinstance(sequence, SimulatedSequence)]
+
+
+def make_sequence(
+    request: TraceRequest, number: int, sent: float, weight: float = 1.0
+) -> SimulatedSequence:
     """As the engine makes one. It learns `max_tokens`, not the answer's length."""
     ids = prompt_token_ids(request, number)
     timeout = request.timeout_seconds
@@ -162,6 +191,7 @@ def make_sequence(request: TraceRequest, number: int, sent: float) -> SimulatedS
         arrival_time=sent,
         priority=request.priority,
         tenant=request.tenant,
+        tenant_weight=weight,
         deadline=None if timeout is None else sent + timeout,
     )
     return SimulatedSequence(

@@ -156,7 +156,22 @@ def _rates(run: Run, everyone: Finished) -> dict[str, float]:
     }
     if run.source.num_clients is None:
         figures["drain_seconds"] = records.last_seconds - records.last_arrival_seconds
+        figures["backlog_share"] = backlog_share(run)
     return figures
+
+
+def backlog_share(run: Run) -> float:
+    """Of the requests that came in the second half of the time, how many more wait at its end than
+    at its beginning: clearly above 0 where more come than can be answered, however few of those in
+    the trace were late because of it. One of each replica may just be waiting for a step's end."""
+    records, requests = run.records, run.source.requests
+    last = records.last_arrival_seconds
+    middle = (records.first_seconds + last) / 2
+    num_late = sum(request.arrival_seconds > middle for request in requests)
+    if run.source.num_clients is not None or not num_late or not records.timeline.points:
+        return 0.0
+    before, after = (records.timeline.at(seconds).num_waiting for seconds in (middle, last))
+    return max(0, after - before - len(run.replicas)) / num_late
 
 
 def _engine_figures(run: Run, everyone: Finished) -> dict[str, float]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from octavo.errors import ConfigError
 from octavo.simulate.cluster import Source
+from octavo.simulate.report import backlog_share
 from octavo.simulate.simulation import Run, Setup, simulate
 from octavo.simulate.slo import Slo, keeps
 from octavo.simulate.trace import mean_rate
@@ -16,12 +17,18 @@ NUM_PROBES = 1000
 """Requests that one replica is saturated with, to guess where to begin."""
 
 
+MAX_BACKLOG = 0.02
+"""More replicas are needed where the queue grows by a larger share of what arrives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """`kept_share` of all requests keep all targets."""
+    """`kept_share` of all requests keep all targets; the queue grows by `backlog_share` of what
+    arrives. Enough is what keeps the targets for as long as one likes, not just for this trace."""
 
     num_replicas: int
     kept_share: float
+    backlog_share: float
     is_enough: bool
 
 
@@ -49,7 +56,9 @@ def search_replicas(
     def is_enough(num_replicas: int) -> bool:
         run = simulate(setup.with_replicas(num_replicas), source)
         share = kept_share(run, slo)
-        attempt = Attempt(num_replicas, share, share >= slo.share)
+        backlog = backlog_share(run)
+        is_kept = share >= slo.share and backlog <= MAX_BACKLOG
+        attempt = Attempt(num_replicas, share, backlog, is_kept)
         attempts.append(attempt)
         if attempt.is_enough:
             runs[num_replicas] = run
@@ -66,7 +75,8 @@ def search_replicas(
     if least is None:
         raise ConfigError(
             f"--search-limit: {most} replicas keep the targets for"
-            f" {attempts[-1].kept_share:.1%} of the requests; {slo.share:.1%} are wanted"
+            f" {attempts[-1].kept_share:.1%} of the requests, and {attempts[-1].backlog_share:.1%}"
+            f" pile up; {slo.share:.1%} are wanted, and at most {MAX_BACKLOG:.1%}"
         )
     return Found(attempts, runs[least])
 

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from octavo.config.engine import EngineConfig
+from octavo.config.server import ServerConfig
+from octavo.config.tenants import Tenants, load_tenants
 from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 from octavo.kv.kv_manager import KvManager
+from octavo.scheduler.admission.admission import Admission, AdmissionBounds
 from octavo.scheduler.config import SchedulerConfig
+from octavo.scheduler.policies.registry import policy_factory
 from octavo.scheduler.scheduler import Scheduler
 from octavo.simulate.cluster import Cluster, OnFinished, Source
+from octavo.simulate.door import Door
 from octavo.simulate.records import Records
 from octavo.simulate.replica import END, Replica
 from octavo.simulate.routers import make_router
 from octavo.simulate.step_load import StepTimes
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineSettings:
-    """Of each replica, under the names of the engine's options."""
-
-    num_pages: int
-    max_num_seqs: int = 256
-    max_num_batched_tokens: int = 2048
-    max_model_len: int = 8192
-    enable_prefix_caching: bool = True
-
-    def __post_init__(self) -> None:
-        if self.num_pages < 1:
-            raise ConfigError(f"--num-pages is {self.num_pages}; 1 or more is allowed")
+DEFAULT_MAX_MODEL_LEN = 8192
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
+    """`engine` and `server` are the options of each replica, of which those count that concern
+    scheduling; `has_admission`: requests are refused as the server would."""
+
     times: StepTimes
-    engine: EngineSettings
+    num_pages: int
+    engine: EngineConfig = field(default_factory=EngineConfig)
+    server: ServerConfig = field(default_factory=ServerConfig)
+    has_admission: bool = False
     num_replicas: int = 1
     router: str = "least_loaded"
+
+    def __post_init__(self) -> None:
+        for flag, value in (("--num-pages", self.num_pages), ("--replicas", self.num_replicas)):
+            if value < 1:
+                raise ConfigError(f"{flag} is {value}; 1 or more is allowed")
 
     def with_replicas(self, num_replicas: int) -> Setup:
         return replace(self, num_replicas=num_replicas)
@@ -55,28 +59,43 @@ class Run:
 def simulate(setup: Setup, source: Source, on_finished: OnFinished | None = None) -> Run:
     """Raises ConfigError for settings that contradict each other, SimulationError if requests are
     never answered."""
-    if setup.num_replicas < 1:
-        raise ConfigError(f"--replicas is {setup.num_replicas}; 1 or more is allowed")
     if not source.requests:
         raise ConfigError("a simulation needs at least one request")
+    tenants = load_tenants(setup.server)
     records = Records()
-    replicas = [
-        Replica(make_scheduler(setup.engine), setup.times, records.gaps)
-        for _ in range(setup.num_replicas)
-    ]
+    replicas = [_make_replica(setup, tenants, records) for _ in range(setup.num_replicas)]
     router = make_router(setup.router, setup.num_replicas)
-    Cluster(replicas, router, records, setup.times.request_seconds).run(source, on_finished)
+    cluster = Cluster(replicas, router, records, tenants, setup.times.request_seconds)
+    cluster.run(source, on_finished)
     return Run(setup, source, records, replicas)
 
 
-def make_scheduler(settings: EngineSettings) -> Scheduler:
+def _make_replica(setup: Setup, tenants: Tenants, records: Records) -> Replica:
+    door = Door(Admission(tenants, _bounds(setup))) if setup.has_admission else None
+    return Replica(make_scheduler(setup), setup.times, records.gaps, door)
+
+
+def make_scheduler(setup: Setup) -> Scheduler:
     """The real one, with the real page memory."""
-    kv = KvManager(settings.num_pages, PAGE_TOKENS, settings.enable_prefix_caching)
-    config = SchedulerConfig(
-        max_num_seqs=settings.max_num_seqs,
-        max_num_batched_tokens=settings.max_num_batched_tokens,
-        max_model_len=settings.max_model_len,
-        max_logit_rows=settings.max_num_batched_tokens,
+    config = setup.engine
+    kv = KvManager(setup.num_pages, PAGE_TOKENS, config.enable_prefix_caching)
+    limits = SchedulerConfig(
+        max_num_seqs=config.max_num_seqs,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_model_len=config.max_model_len or DEFAULT_MAX_MODEL_LEN,
+        max_logit_rows=config.max_num_batched_tokens,
         eos_token_ids=frozenset({END}),
+        reserve_high_priority=config.reserve_high_priority,
+        max_step_seconds=config.max_step_seconds or None,
     )
-    return Scheduler(config, kv)
+    return Scheduler(limits, kv, policy_factory(config))
+
+
+def _bounds(setup: Setup) -> AdmissionBounds:
+    num_slots, options = setup.engine.max_num_seqs, setup.server
+    return AdmissionBounds(
+        num_slots=num_slots,
+        max_sequences=num_slots + options.num_queued_limit(num_slots),
+        max_queued_tokens=options.max_num_queued_tokens,
+        max_queue_seconds=options.max_queue_seconds,
+    )

@@ -10,6 +10,7 @@ from octavo.entrypoints.cli import simulate_fit
 from octavo.entrypoints.cli.bench_machine import positive
 from octavo.entrypoints.cli.bench_output import add_output, check_files
 from octavo.entrypoints.cli.simulate_inputs import (
+    ENGINE_OPTIONS,
     add_engines,
     add_machine,
     add_trace,
@@ -92,21 +93,23 @@ def _run(namespace: argparse.Namespace, slo: Slo | None) -> tuple[Run, list[Atte
 
 def _tell(attempt: Attempt) -> None:
     verdict = "enough" if attempt.is_enough else "too few"
-    note(f"{attempt.num_replicas} replicas: {attempt.kept_share:.2%} in time, {verdict}")
+    shares = f"{attempt.kept_share:.2%} in time, {attempt.backlog_share:.2%} pile up"
+    note(f"{attempt.num_replicas} replicas: {shares}: {verdict}")
 
 
 def _settings(namespace: argparse.Namespace, run: Run) -> dict[str, Setting]:
     engine = run.setup.engine
-    left_out = ("execute", "output", "plot", "search_limit")
+    left_out = ("execute", "output", "plot", "search_limit", "config", "replicas")
     asked = {
         name: value if isinstance(value, int | float | str) or value is None else _text(value)
         for name, value in vars(namespace).items()
         if name not in left_out
     }
-    decided = {name: getattr(engine, name) for name in engine.__dataclass_fields__}
+    decided = {name: getattr(engine, name) for name in ENGINE_OPTIONS}
     return {
         **asked,
         **decided,
+        "num_pages": run.setup.num_pages,
         "replicas": run.setup.num_replicas,
         "devices": run.setup.num_replicas * num_devices(namespace),
     }

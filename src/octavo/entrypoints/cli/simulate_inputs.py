@@ -8,7 +8,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from octavo.bench.lengths import FORMS, parse_lengths
+from octavo.config.engine import EngineConfig
+from octavo.config.options import from_keywords, options_of
+from octavo.config.server import ServerConfig
 from octavo.entrypoints.cli.bench_machine import positive
+from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
 from octavo.errors import ConfigError
 from octavo.simulate.accelerators import ACCELERATORS, WIDTH_BYTES, find_accelerator
 from octavo.simulate.arrivals import FORMS as ARRIVAL_FORMS
@@ -18,13 +22,25 @@ from octavo.simulate.measured import MeasuredTimes, profile_from_json
 from octavo.simulate.model_shapes import MODEL_SHAPES, find_shape
 from octavo.simulate.roofline import Deployment, Efficiency, RooflineTimes
 from octavo.simulate.routers import ROUTERS
-from octavo.simulate.simulation import EngineSettings, Setup
+from octavo.simulate.simulation import Setup
 from octavo.simulate.step_load import StepTimes
 from octavo.simulate.synthetic import LENGTHS, Recipe, make_trace
 from octavo.simulate.trace import TraceRequest
 from octavo.simulate.trace_files import read_trace
 
-MAX_NUM_SEQS, MAX_NUM_BATCHED_TOKENS = 256, 2048
+ACCELERATOR_OPTIONS = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
+"""Defaults where no measured profile has others: those of `octavo serve` are for processors."""
+
+ENGINE_OPTIONS = (
+    *("max_num_seqs", "max_num_batched_tokens", "max_model_len", "enable_prefix_caching"),
+    *("scheduling_policy", "priority_ageing_seconds", "deadline_horizon_seconds"),
+    *("reserve_high_priority", "max_step_seconds"),
+)
+SERVER_OPTIONS = (
+    *("max_num_queued_reqs", "max_num_queued_tokens", "max_queue_seconds", "tenants"),
+    *("requests_per_second", "request_burst", "tokens_per_second", "token_burst"),
+    *("max_queued_requests_per_tenant", "max_queued_tokens_per_tenant"),
+)
 
 
 def add_machine(parser: argparse.ArgumentParser) -> None:
@@ -57,25 +73,28 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
 
 
 def add_engines(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("engines")
+    group = parser.add_argument_group("replicas")
     group.add_argument("--replicas", type=positive, default=1, metavar="N")
     group.add_argument("--router", default="least_loaded", help=", ".join(ROUTERS))
     group.add_argument(
-        "--max-num-seqs", type=positive, metavar="N", help=f"(default: {MAX_NUM_SEQS})"
-    )
-    group.add_argument(
-        "--max-num-batched-tokens",
+        "--num-pages",
         type=positive,
-        metavar="TOKENS",
-        help=f"(default: {MAX_NUM_BATCHED_TOKENS})",
-    )
-    group.add_argument("--max-model-len", type=positive, default=8192, metavar="TOKENS")
-    group.add_argument(
-        "--num-pages", type=positive, metavar="N", help="(default: what the weights leave)"
+        metavar="N",
+        help="of 16 tokens, of each (default: what the weights leave)",
     )
     group.add_argument(
-        "--enable-prefix-caching", action=argparse.BooleanOptionalAction, default=True
+        "--admission", action="store_true", help="refuse requests as the server does"
     )
+    add_config_file(parser)
+    _add_some(parser, EngineConfig, "engine of each replica", ENGINE_OPTIONS)
+    _add_some(parser, ServerConfig, "bounds, with --admission", SERVER_OPTIONS)
+
+
+def _add_some(
+    parser: argparse.ArgumentParser, config: type, title: str, names: Sequence[str]
+) -> None:
+    others = [item.name for item in options_of(config) if item.name not in names]
+    add_options(parser, config, title, without=others)
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
@@ -119,17 +138,28 @@ def setup_of(namespace: argparse.Namespace) -> Setup:
     num_pages = namespace.num_pages or bounds.get("num_pages")
     if num_pages is None:
         raise ConfigError(f"{namespace.profile} does not tell the pages; give --num-pages")
-    most = bounds.get("max_num_batched_tokens") or MAX_NUM_BATCHED_TOKENS
-    engine = EngineSettings(
-        num_pages=num_pages,
-        max_num_seqs=namespace.max_num_seqs or bounds.get("max_num_seqs") or MAX_NUM_SEQS,
-        max_num_batched_tokens=namespace.max_num_batched_tokens or most,
-        max_model_len=namespace.max_model_len,
-        enable_prefix_caching=namespace.enable_prefix_caching,
-    )
+    given = read_options(namespace, EngineConfig, ServerConfig)
     return Setup(
-        times=times, engine=engine, num_replicas=namespace.replicas, router=namespace.router
+        times=times,
+        num_pages=num_pages,
+        engine=_engine(given[EngineConfig], bounds),
+        server=from_keywords(ServerConfig, _only(given[ServerConfig], SERVER_OPTIONS)),
+        has_admission=namespace.admission,
+        num_replicas=namespace.replicas,
+        router=namespace.router,
     )
+
+
+def _engine(given: Mapping[str, object], bounds: Mapping[str, int | None]) -> EngineConfig:
+    """What is not given is as the profile was measured, or as accelerators are run."""
+    usual: dict[str, object] = {
+        name: bounds.get(name) or value for name, value in ACCELERATOR_OPTIONS.items()
+    }
+    return from_keywords(EngineConfig, usual | _only(given, ENGINE_OPTIONS))
+
+
+def _only(given: Mapping[str, object], names: Sequence[str]) -> dict[str, object]:
+    return {name: value for name, value in given.items() if name in names}
 
 
 def num_devices(namespace: argparse.Namespace) -> int:

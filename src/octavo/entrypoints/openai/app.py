@@ -45,6 +45,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/tokenize", utility_routes.tokenize),
     ("POST", "/detokenize", utility_routes.detokenize),
     ("POST", "/abort_requests", utility_routes.abort_requests),
+    ("POST", "/reset_prefix_cache", utility_routes.reset_prefix_cache),
     ("GET", "/version", utility_routes.version),
     ("GET", "/metrics", utility_routes.metrics),
 )

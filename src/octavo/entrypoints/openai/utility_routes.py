@@ -1,4 +1,4 @@
-"""The routes around generation: models, tokens, health, version, metrics, abort."""
+"""The routes around generation: models, tokens, health, version, metrics, abort, cache."""
 
 from __future__ import annotations
 
@@ -118,3 +118,9 @@ async def abort_requests(request: Request) -> Response:
     incoming, body = await receive_body(request, AbortBody)
     context = incoming.context
     return json_response(AbortedBody(context.open_requests.abort(context.client, body.request_ids)))
+
+
+async def reset_prefix_cache(request: Request) -> Response:
+    """As vLLM's: 200 and no body. Requests that come later find nothing that is cached now."""
+    _context(request).client.reset_prefix_cache()
+    return Response()

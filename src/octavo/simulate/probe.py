@@ -1,0 +1,125 @@
+"""Samples for a profile from a running server: what its clients see, alone and in crowds.
+
+A crowd of equal size decodes together, so that the usual time between two tokens is a step of so
+many rows; the first token of a request alone comes after the steps of its prompt, and what the
+server needs around them. All of the server's own costs are in these times. Knows no profile's form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from octavo.bench.event_stream import HttpError, get
+from octavo.bench.latency import Case, decode_step, make_sequences, prompt_steps
+from octavo.bench.lengths import Fixed
+from octavo.bench.load import LoadError, Outcome, Server, run_load
+from octavo.bench.workload import LoadRequest, Workload
+from octavo.simulate.measured import Sample
+from octavo.simulate.step_load import load_of
+
+NUM_PAGES = re.compile(r'^vllm:cache_config_info\{.*num_gpu_blocks="(\d+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`crowds` and `contexts` (words of prompt) of decodes; `prompts` (words) alone. Each prompt is
+    sent `repeats` times. `max_step_tokens` is the server's own bound."""
+
+    crowds: Sequence[int] = (1, 2, 4, 8, 16, 32)
+    contexts: Sequence[int] = (16, 256)
+    prompts: Sequence[int] = (16, 64, 128, 256, 512, 1024)
+    num_answer_tokens: int = 32
+    repeats: int = 5
+    max_step_tokens: int = 512
+
+    @property
+    def num_measurements(self) -> int:
+        return len(self.crowds) * len(self.contexts) + len(self.prompts)
+
+
+async def probe(
+    server: Server, plan: Plan, on_measured: Callable[[int, int], None] | None = None
+) -> list[Sample]:
+    """Raises LoadError when the server refuses or fails a request."""
+    samples = []
+    for number, (words, crowd) in enumerate(_cases(plan)):
+        if crowd:
+            samples.append(await _decodes(server, plan, words, crowd))
+        else:
+            samples += await _prompts(server, plan, words)
+        if on_measured is not None:
+            on_measured(number + 1, plan.num_measurements)
+    return samples
+
+
+def _cases(plan: Plan) -> Iterator[tuple[int, int]]:
+    """(Words of prompt, crowd); a crowd of 0 is a prompt alone. In between, so that what else the
+    machine does spoils some of both rather than all of one."""
+    yield from ((words, crowd) for words in plan.contexts for crowd in plan.crowds)
+    yield from ((words, 0) for words in plan.prompts)
+
+
+async def num_pages(server: Server) -> int | None:
+    """As the server's metrics tell; None if they do not."""
+    try:
+        text = await get(server.target("/metrics"), server.headers)
+    except (HttpError, OSError):
+        return None
+    match = NUM_PAGES.search(text.decode("utf-8", "replace"))
+    return int(match[1]) if match else None
+
+
+async def _decodes(server: Server, plan: Plan, words: int, crowd: int) -> Sample:
+    num_prompt_steps = -(-crowd * words // plan.max_step_tokens)
+    num_answer_tokens = plan.num_answer_tokens + num_prompt_steps
+    requests = _requests(words, num_answer_tokens, crowd, seed=crowd)
+    outcomes = _checked(await run_load(server, requests))
+    gaps = together(outcomes)
+    if not gaps:
+        raise LoadError(f"{server.base_url} sends its answers at once: no time between tokens")
+    num_prompt = round(median(one.num_prompt_tokens for one in outcomes))
+    case = Case(num_prompt + num_answer_tokens - plan.num_answer_tokens // 2, crowd)
+    return Sample([load_of(decode_step(make_sequences(case, 0, vocab_size=2)))], median(gaps))
+
+
+def together(outcomes: Sequence[Outcome]) -> list[float]:
+    """Seconds between the tokens that came while all of a crowd, sent at once, were answering: not
+    in steps in which others' prompts were read."""
+    start = max(one.ttft for one in outcomes)
+    end = min(one.latency for one in outcomes)
+    return [
+        after - before
+        for one in outcomes
+        for before, after in pairwise(one.arrival_seconds)
+        if start <= before and after <= end
+    ]
+
+
+async def _prompts(server: Server, plan: Plan, words: int) -> list[Sample]:
+    requests = _requests(words, 1, plan.repeats, seed=words)
+    outcomes = _checked(await run_load(server, requests, max_concurrency=1))
+    case = Case(round(median(one.num_prompt_tokens for one in outcomes)), 1)
+    steps = prompt_steps(make_sequences(case, 0, vocab_size=2), plan.max_step_tokens)
+    seconds = median(one.ttft for one in outcomes)
+    return [Sample([load_of(step) for step in steps], seconds, with_request=True)]
+
+
+def _requests(words: int, num_answer_tokens: int, number: int, seed: int) -> list[LoadRequest]:
+    """New words each time: the prefix cache must not know them."""
+    return Workload(
+        num_prompts=number,
+        input_lengths=Fixed(words),
+        output_lengths=Fixed(num_answer_tokens),
+        seed=1_000_003 * words + seed,
+    ).requests()
+
+
+def _checked(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
+    for one in outcomes:
+        if one.error:
+            raise LoadError(f"the server failed to answer: {one.error}")
+    return outcomes

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import random
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from typing import TypedDict, Unpack
@@ -15,7 +16,13 @@ from typing import TypedDict, Unpack
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult, StepResult
+from octavo.core.schedule import (
+    Candidates,
+    ScheduledSequence,
+    ScheduledStep,
+    SequenceResult,
+    StepResult,
+)
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
 from octavo.scheduler.config import SchedulerConfig
@@ -96,10 +103,12 @@ class FakeRunner:
         end = scheduled.start + scheduled.num_tokens
         context = self._memory.read(sequence.page_table, end)
         result = SequenceResult()
-        if scheduled.samples:
+        if scheduled.samples and sequence.params.use_beam_search:
+            result.candidates = fake_candidates(context, self.vocab_size)
+        elif scheduled.samples:
             seed = 0 if sequence.params.is_greedy else sequence.seed
             result.token_id = self._choose(context, seed)
-            if sequence.params.logprobs is not None:
+            if sequence.params.logprobs is not None or sequence.params.picks_best:
                 result.logprobs = fake_logprobs(context, result.token_id)
         if scheduled.wants_prompt_logprobs:
             result.prompt_logprobs = [
@@ -114,6 +123,13 @@ def fake_logprobs(context: list[int], token_id: int) -> TokenLogprobs:
     """Log probabilities that depend on the whole context, so that misplaced ones show."""
     digest = blake2b(repr((context, token_id)).encode(), digest_size=4).digest()
     return TokenLogprobs(token_id, -int.from_bytes(digest, "little") / 2**32, 1, [], [])
+
+
+def fake_candidates(context: list[int], vocab_size: int) -> Candidates:
+    """Enough for a few beams; they depend on the whole context and come with falling scores."""
+    draw = random.Random(repr(context))
+    token_ids = draw.sample(range(vocab_size), 12)
+    return Candidates(token_ids, sorted((math.log(draw.random()) for _ in token_ids), reverse=True))
 
 
 class ByteDetokenizer:

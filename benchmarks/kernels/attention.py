@@ -97,7 +97,7 @@ class Layers:
         rows, width = num_pages * PAGE_TOKENS, self.shape.num_kv_heads * self.shape.head_dim
         value = _arena(width, 0)
         write: list[_native.InstructionSpec] = [
-            ("write_pages", 0, [value, value, _pages(self.cache, layer)], [], [], [])
+            ("write_pages", 0, [value, value, _pages(self.cache, layer), _NONE], [], [0, 0], [])
             for layer in range(self.num_layers)
         ]
         program = _native.Program(thread_pool(1), LEVELS[0], write, (4 * width, 0, 0), (rows, 1, 1))
@@ -141,6 +141,9 @@ LEVELS = _native.isa_levels()
 
 def _arena(width: int, offset: int) -> _native.OperandSpec:
     return (OperandKind.ARENA, 0, 0, width, offset, 0, 4 * width, None)
+
+
+_NONE: _native.OperandSpec = (OperandKind.NONE, 0, 0, 0, 0, 0, 0, None)
 
 
 def _pages(cache: _native.KvCache, layer: int) -> _native.OperandSpec:

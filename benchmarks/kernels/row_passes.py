@@ -61,9 +61,9 @@ def cache(rows: int, dtype: str) -> _native.OperandSpec:
 
 def rope_write_pages(kernel: OneKernel, rows: int, dtype: str, size: int) -> Call:
     qkv = kernel.value(f32(rows, QKV))
-    inputs = [qkv, kernel.value(f32(rows, DIM)), cache(rows, dtype), NONE, NONE]
+    inputs = [qkv, kernel.value(f32(rows, DIM)), cache(rows, dtype), NONE, NONE, NONE]
     row_bytes = 4 * (QKV + HEADS * DIM + DIM) + 2 * KV_HEADS * DIM * size
-    return Call(inputs, [qkv], row_bytes, (HEADS, KV_HEADS, DIM), (0.0,))
+    return Call(inputs, [qkv], row_bytes, (HEADS, KV_HEADS, DIM, 0), (0.0,))
 
 
 def head_rms_norm(kernel: OneKernel, rows: int) -> Call:

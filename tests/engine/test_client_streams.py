@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.core.outputs import EngineOutputs, SequenceOutput, TokenLogprobs
+from octavo.core.outputs import EngineOutputs, SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.engine.streams import OutputRouter, OutputStream, merge_outputs
+from octavo.engine.streams import OutputRouter, OutputStream
 from octavo.errors import EngineDead
 
 

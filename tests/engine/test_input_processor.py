@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -24,7 +24,7 @@ ALLOWED = "an integer from 0 to 257 is allowed"
 
 def processor(*, bos_token_id: int | None = BOS) -> InputProcessor:
     tokenizer = cast(Tokenizer, ByteTokenizer(bos_token_id=bos_token_id))
-    return InputProcessor(tokenizer, None, vocab_size=VOCAB, max_model_len=CONTEXT)
+    return InputProcessor(tokenizer, None, vocab_size=VOCAB, max_model_len=CONTEXT, max_num_seqs=4)
 
 
 def complete(prompt: object, **wishes: object) -> EngineRequest:
@@ -158,9 +158,20 @@ def test_stop_strings_without_detokenisation_are_refused() -> None:
 @pytest.mark.parametrize(("num_rows", "num_ids"), [(VOCAB - 1, VOCAB - 1), (VOCAB + 9, VOCAB)])
 def test_an_id_needs_both_a_row_and_a_spelling(num_rows: int, num_ids: int) -> None:
     tokenizer = cast(Tokenizer, ByteTokenizer())
-    front = InputProcessor(tokenizer, None, vocab_size=num_rows, max_model_len=CONTEXT)
+    front = InputProcessor(
+        tokenizer, None, vocab_size=num_rows, max_model_len=CONTEXT, max_num_seqs=4
+    )
     front.completion([num_ids - 1], SamplingParams())
     assert refusal(lambda: front.completion([num_ids], SamplingParams())).param == "prompt"
+
+
+@pytest.mark.parametrize(("given", "name"), [({"n": 5}, "n"), ({"beam_width": 5}, "beam_width")])
+def test_more_beams_than_can_run_are_refused(given: dict[str, Any], name: str) -> None:
+    processor().completion("a", SamplingParams(use_beam_search=True, n=4))
+    params = SamplingParams(use_beam_search=True, **given)
+    error = refusal(lambda: processor().completion("a", params))
+    assert error.param == name
+    assert error.message == f"{name} is 5 with use_beam_search; at most max_num_seqs, 4, is allowed"
 
 
 def test_the_salt_reaches_the_request() -> None:
@@ -179,7 +190,11 @@ def chatty(smollm2_path: Path) -> InputProcessor:
         tokenizer = Tokenizer.from_gguf(file.metadata)
         template = ChatTemplate.from_gguf(file.metadata)
     return InputProcessor(
-        tokenizer, template, vocab_size=tokenizer.vocab_size, max_model_len=CONTEXT * 4
+        tokenizer,
+        template,
+        vocab_size=tokenizer.vocab_size,
+        max_model_len=CONTEXT * 4,
+        max_num_seqs=4,
     )
 
 

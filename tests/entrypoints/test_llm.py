@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from octavo import LLM, SamplingParams
+from octavo import LLM, BeamSearchParams, SamplingParams
 from octavo.entrypoints.llm import Prompt
 from octavo.entrypoints.results import RequestOutput
 from octavo.errors import ConfigError, FetchError, InvalidRequest, PromptTooLong, RequestError
@@ -238,6 +238,38 @@ def test_an_unknown_option_is_refused_before_anything_is_loaded() -> None:
 def test_an_unknown_model_is_refused() -> None:
     with pytest.raises(FetchError, match="did you mean smollm2"):
         LLM("smollm")
+
+
+def test_beam_search_returns_whole_texts_best_first(llm: LLM) -> None:
+    params = BeamSearchParams(beam_width=4, max_tokens=8)
+    prompts: list[Prompt] = ["The capital of France is", [338, 258]]
+    first, second = llm.beam_search(prompts, params)
+    logprobs = [sequence.cum_logprob for sequence in first.sequences]
+    assert logprobs == sorted(logprobs, reverse=True)
+    assert all(one.text.startswith("The capital of France is") for one in first.sequences)
+    assert "Paris" in first.sequences[0].text
+    for sequence in second.sequences:
+        assert sequence.tokens[:2] == [338, 258]
+        assert len(sequence.tokens) == 10
+        assert sequence.finish_reason == "length"
+
+
+def test_a_beam_is_worth_its_own_log_probabilities(llm: LLM) -> None:
+    prompt = "The capital of France is"
+    params = BeamSearchParams(beam_width=2, max_tokens=4, ignore_eos=True)
+    (found,) = llm.beam_search(prompt, params)
+    for beam in found.sequences:
+        asked = SamplingParams(max_tokens=0, prompt_logprobs=0)
+        (scored,) = llm.generate([beam.tokens], asked, use_tqdm=False)
+        assert scored.prompt_logprobs is not None
+        entries = [entry for entry in scored.prompt_logprobs[-4:] if entry is not None]
+        total = sum(next(iter(entry.values())).logprob for entry in entries)
+        assert beam.cum_logprob == pytest.approx(total, abs=1e-6)
+
+
+def test_beams_are_not_drawn(llm: LLM) -> None:
+    with pytest.raises(RequestError, match=r"with use_beam_search 0\.0 or 1\.0 is"):
+        llm.beam_search("x", BeamSearchParams(beam_width=2, max_tokens=4, temperature=0.7))
 
 
 def test_a_prefix_cache_survives_a_restart_until_it_is_reset(

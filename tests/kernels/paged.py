@@ -12,6 +12,7 @@ from tests.kernels.harness import (
     F32,
     F64,
     I64,
+    NONE,
     PAGE_TOKENS,
     U8,
     OneKernel,
@@ -143,8 +144,13 @@ class Contexts:
     def _write(self, slots: I64, k: F32, v: F32) -> None:
         kernel = OneKernel(_native.isa_levels()[0])
         flat = (len(slots), -1)
-        operands = [kernel.value(k.reshape(flat)), kernel.value(v.reshape(flat)), pages(self.cache)]
-        kernel.run("write_pages", operands, [], step=StepArrays(len(slots), slots=slots))
+        operands = [
+            kernel.value(k.reshape(flat)),
+            kernel.value(v.reshape(flat)),
+            pages(self.cache),
+            NONE,
+        ]
+        kernel.run("write_pages", operands, [], [0, 0], step=StepArrays(len(slots), slots=slots))
 
     def step(self, chunks: Sequence[Chunk]) -> StepArrays:
         lengths = [c.num_tokens for c in chunks]

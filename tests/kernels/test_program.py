@@ -283,9 +283,21 @@ BAD_INSTRUCTIONS: list[tuple[native.InstructionSpec, str]] = [
     (("head_rms_norm", 0, [X, ones(8)], [X], [4, 16], [0.0]), "norm's width is 8"),
     (("rope", 0, [X, rows(32)], [X], [4, 16], []), "angles is 32; 2 to 16"),
     (("rope", 0, [X, rows(16)], [X], [-4, -16], []), "heads is -4"),
-    (("write_pages", 0, [X, X, pages(2, 16)], [], [], []), "heads is 64 where 32"),
+    (("write_pages", 0, [X, X, pages(2, 16), NONE], [], [0, 0], []), "heads is 64 where 32"),
     (
-        ("rope_write_pages", 0, [X, rows(16), pages(), NONE, ones(8)], [X], [1, 2, 16], [0.0]),
+        ("write_pages", 0, [X, X, pages(4, 16), ones(32)], [], [16, 4], []),
+        "offset's width is 32 where 64",
+    ),
+    (("write_pages", 0, [X, X, pages(), NONE], [], [16, 9], []), "turning columns is 9; 0 to 8"),
+    (
+        (
+            "rope_write_pages",
+            0,
+            [X, rows(16), pages(), NONE, ones(8), NONE],
+            [X],
+            [1, 2, 16, 0],
+            [0.0],
+        ),
         "width of the heads is 64 where 80",
     ),
     (("attention", 0, [X, pages(2, 16)], [X], [4, 4, 16, 0], [1.0, 0.0]), "pages is 2 where 4"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -107,8 +109,8 @@ def test_write_pages_puts_tokens_into_their_slots_and_nowhere_else(level: str, d
     k, v = random(rows, KV_HEADS * DIM, seed=1), random(rows, KV_HEADS * DIM, seed=2)
     cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
     kernel, slots = OneKernel(level, 2), some_slots(rows)
-    operands = [kernel.value(k), kernel.value(v), pages(cache)]
-    kernel.run("write_pages", operands, [], step=StepArrays(rows, slots=slots))
+    operands = [kernel.value(k), kernel.value(v), pages(cache), NONE]
+    kernel.run("write_pages", operands, [], [0, 0], step=StepArrays(rows, slots=slots))
     keys, values = read_tokens(cache, slots)
     heads = k.reshape(keys.shape)
     written_keys = hadamard(heads) if dtype == "int8" else heads
@@ -129,7 +131,7 @@ def written(level: str, heads: F32, dtype: str) -> F32:
     kernel, slots = OneKernel(level), some_slots(len(heads))
     flat = kernel.value(heads.reshape(len(heads), -1))
     step = StepArrays(len(heads), slots=slots)
-    kernel.run("write_pages", [flat, flat, pages(cache)], [], step=step)
+    kernel.run("write_pages", [flat, flat, pages(cache), NONE], [], [0, 0], step=step)
     return np.stack(read_tokens(cache, slots), axis=1)
 
 
@@ -176,27 +178,44 @@ def test_bfloat16_pages_round_every_kind_of_number_to_nearest_even(level: str) -
         np.testing.assert_array_equal(one[~nan], rounded(heads, "bfloat16")[~nan])
 
 
-def fused(
-    level: str, qkv: F32, angles: F32, slots: I64, norms: tuple[F32, F32] | None, dtype: str
-) -> tuple[F32, F32, F32]:
+TURNING = 5
+"""Columns of each half that an offset of keys leaves alone."""
+
+
+def key_offset(offset: F32 | None) -> _native.OperandSpec:
+    return NONE if offset is None else vector(offset)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What comes out of a projection, where its tokens go, and what is done to it on the way."""
+
+    qkv: F32
+    angles: F32
+    slots: I64
+    norms: tuple[F32, F32] | None
+    offset: F32 | None
+
+
+def fused(level: str, prompt: Prompt, dtype: str) -> tuple[F32, F32, F32]:
+    qkv, slots, norms = prompt.qkv, prompt.slots, prompt.norms
     cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
     kernel = OneKernel(level, 2)
-    value, turn = kernel.value(qkv), kernel.value(angles)
+    value, turn = kernel.value(qkv), kernel.value(prompt.angles)
     weights = [NONE, NONE] if norms is None else [vector(w) for w in norms]
     kernel.run(
         "rope_write_pages",
-        [value, turn, pages(cache), *weights],
+        [value, turn, pages(cache), *weights, key_offset(prompt.offset)],
         [value],
-        [HEADS, KV_HEADS, DIM],
+        [HEADS, KV_HEADS, DIM, TURNING],
         [EPS],
         step=StepArrays(len(qkv), slots=slots),
     )
     return kernel.read(value, len(qkv))[:, : HEADS * DIM], *read_tokens(cache, slots)
 
 
-def one_by_one(
-    level: str, qkv: F32, angles: F32, slots: I64, norms: tuple[F32, F32] | None, dtype: str
-) -> tuple[F32, F32, F32]:
+def one_by_one(level: str, prompt: Prompt, dtype: str) -> tuple[F32, F32, F32]:
+    qkv, slots, norms = prompt.qkv, prompt.slots, prompt.norms
     q, k, v = np.split(qkv, [HEADS * DIM, (HEADS + KV_HEADS) * DIM], axis=1)
     step = StepArrays(len(qkv), slots=slots)
 
@@ -209,31 +228,54 @@ def one_by_one(
             x = kernel.read(value, len(x))
         kernel = OneKernel(level)
         value = kernel.value(x)
-        kernel.run("rope", [value, kernel.value(angles)], [value], [heads, DIM], step=step)
+        kernel.run("rope", [value, kernel.value(prompt.angles)], [value], [heads, DIM], step=step)
         return kernel.read(value, len(x))
 
     cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], dtype)
     kernel = OneKernel(level)
     q = prepared(q, HEADS, norms[0] if norms else None)
     k = prepared(k, KV_HEADS, norms[1] if norms else None)
-    kernel.run("write_pages", [kernel.value(k), kernel.value(v), pages(cache)], [], step=step)
+    operands = [kernel.value(k), kernel.value(v), pages(cache), key_offset(prompt.offset)]
+    kernel.run("write_pages", operands, [], [DIM, TURNING], step=step)
     return q, *read_tokens(cache, slots)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("with_norms", [False, True])
-def test_rope_write_pages_equals_its_parts(level: str, dtype: str, with_norms: bool) -> None:
+@pytest.mark.parametrize(
+    ("with_norms", "with_offset"), [(False, False), (True, False), (False, True)]
+)
+def test_rope_write_pages_equals_its_parts(
+    level: str, dtype: str, with_norms: bool, with_offset: bool
+) -> None:
     rows = 37
     qkv, slots = random(rows, (HEADS + 2 * KV_HEADS) * DIM), some_slots(rows)
     positions = np.arange(100, 100 + rows, dtype=np.int32)
     angles = angles_of(level, frequencies(DIM), positions)
     norms = (random(DIM, seed=3), random(DIM, seed=4)) if with_norms else None
+    offset = random(KV_HEADS * DIM, seed=5) if with_offset else None
+    prompt = Prompt(qkv, angles, slots, norms, offset)
     for one, other in zip(
-        fused(level, qkv, angles, slots, norms, dtype),
-        one_by_one(level, qkv, angles, slots, norms, dtype),
-        strict=True,
+        fused(level, prompt, dtype), one_by_one(level, prompt, dtype), strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_keys_are_kept_less_their_offset_in_columns_that_hardly_turn(level: str) -> None:
+    rows, rotary = 9, DIM // 2
+    k, v = random(rows, KV_HEADS * DIM, seed=1), random(rows, KV_HEADS * DIM, seed=2)
+    offset = random(KV_HEADS * DIM, seed=3)
+    cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], "float32")
+    kernel, slots = OneKernel(level), some_slots(rows)
+    operands = [kernel.value(k), kernel.value(v), pages(cache), vector(offset)]
+    step = StepArrays(rows, slots=slots)
+    kernel.run("write_pages", operands, [], [rotary, TURNING], step=step)
+    half = rotary // 2
+    is_still = np.ones(DIM, bool)
+    is_still[:TURNING] = is_still[half : half + TURNING] = False
+    keys, values = read_tokens(cache, slots)
+    heads, losses = k.reshape(keys.shape), offset.reshape(KV_HEADS, DIM)
+    np.testing.assert_array_equal(keys, np.where(is_still, heads - losses, heads))
+    np.testing.assert_array_equal(values, v.reshape(values.shape))
 
 
 def test_write_pages_reads_columns_of_a_wider_row(level: str) -> None:
@@ -242,8 +284,8 @@ def test_write_pages_reads_columns_of_a_wider_row(level: str) -> None:
     cache = _native.KvCache(NUM_PAGES, [(KV_HEADS, DIM)], "float32")
     kernel, slots = OneKernel(level), some_slots(rows)
     value, width = kernel.value(kv), KV_HEADS * DIM
-    operands = [columns(value, 0, width), columns(value, width, width), pages(cache)]
-    kernel.run("write_pages", operands, [], step=StepArrays(rows, slots=slots))
+    operands = [columns(value, 0, width), columns(value, width, width), pages(cache), NONE]
+    kernel.run("write_pages", operands, [], [0, 0], step=StepArrays(rows, slots=slots))
     keys, values = read_tokens(cache, slots)
     np.testing.assert_array_equal(keys.reshape(rows, -1), kv[:, :width])
     np.testing.assert_array_equal(values.reshape(rows, -1), kv[:, width:])

@@ -4,7 +4,7 @@ import pytest
 
 from octavo.core.model_config import RopeConfig
 from octavo.ops.fusion import fuse_before_lowering, fuse_quantize
-from octavo.ops.interface import AttentionSpec
+from octavo.ops.interface import AttentionSpec, KeyOffset
 from octavo.ops.lowering import lower
 from octavo.ops.program import Columns
 from octavo.ops.recording import AbstractValue, RecordingOps
@@ -126,6 +126,9 @@ QKV = (SQUARE, Weight("k", (32, 64)), Weight("v", (32, 64)))
 ROPE = RopeConfig(theta=1e4, rotary_dim=16)
 
 
+OFFSET = KeyOffset(vector=Weight("key.bias", (32,)), rotary_dim=16, num_turning=3)
+
+
 def _attention(
     ops: RecordingOps, *, norms: bool = False, peeks: bool = False, gap: bool = False
 ) -> AbstractValue:
@@ -139,7 +142,7 @@ def _attention(
     k = ops.rope(k, angles, 16)
     if peeks:
         v = ops.add(v, v)
-    ops.write_pages(k, v, 0)
+    ops.write_pages(k, v, 0, OFFSET)
     return ops.attention(q, 0, SPEC)
 
 
@@ -149,8 +152,9 @@ def test_norms_rope_and_page_write_become_one(norms: bool) -> None:
     assert kernels(program) == ["embed", "rope_angles", "linear", "rope_write_pages", "attention"]
     fused_write = program.instructions[3]
     assert fused_write.inputs[0] == fused_write.outputs[0] == Columns(2, 0, 128)
-    assert fused_write.inputs[3:] == ((HEAD_NORM, HEAD_NORM) if norms else (None, None))
-    assert fused_write.ints == (4, 2, 16)
+    assert fused_write.inputs[3:5] == ((HEAD_NORM, HEAD_NORM) if norms else (None, None))
+    assert fused_write.inputs[5] == OFFSET.vector
+    assert fused_write.ints == (4, 2, 16, 3)
     assert program.instructions[4].inputs[0] == Columns(2, 0, 64)
 
 

@@ -123,6 +123,19 @@ def test_penalties_follow_a_growing_sequence(num_steps: int, skipped: set[int]) 
             sequence.token_ids.append(expected)
 
 
+def test_penalties_follow_a_beam_that_moves_into_another_sequence() -> None:
+    sampler = new_sampler()
+    params = SamplingParams(use_beam_search=True, n=2, repetition_penalty=2.0)
+    logits = random_logits(1)
+    sequence = new_sequence(params)
+    for answer in ([5, 6, 7], [8, 9, 10]):
+        sequence.token_ids = [*sequence.token_ids[:5], *answer]
+        (result,) = sampler.sample(logits, ScheduledStep([decode(sequence)]), STOPS)
+        scores = reference.candidate_scores(logits[0], wishes_of(sequence))
+        assert result.candidates is not None
+        assert result.candidates.token_ids == reference.falling_order(scores)[:4].tolist()
+
+
 def test_stop_tokens_are_kept_out_until_min_tokens() -> None:
     logits = np.zeros((1, VOCAB_SIZE), np.float32)
     logits[0, [2, 11, 40]] = [9.0, 8.0, 7.0]

@@ -227,6 +227,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         template,
         vocab_size=setup.tokenizer.vocab_size,
         max_model_len=CONTEXT,
+        max_num_seqs=MAX_NUM_SEQS,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
     model = ModelInfo(

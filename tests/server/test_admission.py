@@ -20,6 +20,7 @@ from tests.server.harness import (
     Server,
     Setup,
     error_of,
+    parse_events,
     run,
 )
 
@@ -444,5 +445,41 @@ def test_l9_clients_that_give_up_leave_the_queue_without_any_prefill() -> None:
         assert b"impatient" not in computed
         admission = server.context.open_requests.admission
         assert (admission.num_sequences, admission.num_queued_tokens) == (0, 0)
+
+    run(scenario)
+
+
+def test_l9_a_deadline_ends_what_waits_without_any_prefill_and_what_runs() -> None:
+    waits = {"prompt": "impatient", "max_tokens": 5, "timeout": 100}
+    runs = {"prompt": "running", "max_tokens": 100, "ignore_eos": True, "timeout": 100}
+
+    async def scenario(server: Server) -> None:
+        held = await _hold(server, 2, runs)
+        held += await _hold(server, 1, {**runs, "stream": True})
+        server.brake.release(3)
+        while len(server.runner.steps) < 4:
+            await asyncio.sleep(0.001)
+        held += await _hold(server, MAX_NUM_SEQS - 3, {**ONE, "timeout": 10_000})
+        late = await _hold(server, 2, waits)
+        late += await _hold(server, 1, {**waits, "stream": True})
+        server.clock.ahead_seconds = 1000
+        server.brake.open()
+        for answer in [await task for task in (held[0], held[1], late[0], late[1])]:
+            error = error_of(answer, 504)
+            assert (error["type"], error["code"]) == ("timeout_error", "deadline_exceeded")
+        for answer in (await held[2], await late[2]):
+            *_, last = parse_events(answer.text)
+            assert last["error"]["code"] == "deadline_exceeded"
+            assert "[DONE]" not in answer.text
+        assert {(await task).status_code for task in held[3:]} == {200}
+        await server.wait_idle()
+        computed = {
+            bytes(item.sequence.token_ids[1:10])
+            for step in server.runner.steps
+            for item in step.sequences
+        }
+        assert b"running" in {prompt[:7] for prompt in computed}
+        assert b"impatient" not in computed
+        assert server.num_finished("error") == 6
 
     run(scenario)

@@ -175,3 +175,18 @@ def test_a_second_signal_ends_at_once() -> None:
             posting.exception()
 
     serve(scenario)
+
+
+def test_a_refusal_before_the_body_is_read_reaches_clients_that_are_still_sending() -> None:
+    large = {"prompt": "a", "max_tokens": 1, "metadata": {"x": "y" * 3_000_000}}
+
+    async def scenario(_server: Server, url: str) -> None:
+        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+            assert (await http.post("/v1/completions", json=large)).status_code == 200
+            for _ in range(3):
+                response = await http.post("/v1/completions", json=large)
+                assert response.status_code == 429
+                assert response.json()["error"]["code"] == "rate_limit_requests"
+            assert (await http.get("/v1/models")).status_code == 200
+
+    serve(scenario, Setup(options=ServerConfig(requests_per_second=0.001, request_burst=1)))

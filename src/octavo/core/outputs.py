@@ -35,6 +35,7 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `logprobs` has one entry per new token. `prompt_logprobs` comes once, with the first output of
     sequence 0; its first entry is None. `stop_reason` is the stop string or stop token id.
     `num_cached_tokens` counts prompt tokens served by the prefix cache. `error` explains "error".
+    `cumulative_logprob` is what answers were picked by, with the last output of each.
     """
 
     request_id: str
@@ -46,7 +47,28 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     num_cached_tokens: int = 0
+    cumulative_logprob: float | None = None
     error: str | None = None
+
+
+def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
+    """Two consecutive outputs of one sequence as one."""
+    logprobs = None
+    if first.logprobs is not None or second.logprobs is not None:
+        logprobs = [*(first.logprobs or ()), *(second.logprobs or ())]
+    return SequenceOutput(
+        request_id=first.request_id,
+        index=first.index,
+        token_ids=[*first.token_ids, *second.token_ids],
+        text=first.text + second.text,
+        logprobs=logprobs,
+        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
+        finish_reason=second.finish_reason,
+        stop_reason=second.stop_reason,
+        cumulative_logprob=second.cumulative_logprob,
+        num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
+        error=second.error,
+    )
 
 
 class RequestTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -14,6 +14,7 @@ import msgspec
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MAX_N = 16
+MAX_BEST_OF = 20
 MAX_BEAM_WIDTH = 64
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARS = 256
@@ -28,6 +29,7 @@ _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("top_p", (1.0,)),
     ("top_k", (0, -1)),
     ("min_p", (0.0,)),
+    ("best_of", (None, 1)),
     ("logprobs", (None,)),
     ("prompt_logprobs", (None,)),
 )
@@ -42,6 +44,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     likewise for the prompt. `seed` fixes the draw by (seed, position), whatever else runs.
     `spaces_between_special_tokens` changes nothing: no tokenizer here writes any, as
     transformers' fast ones do not.
+
+    With `best_of` so many sequences are drawn, and the `n` of the highest cumulative log
+    probability are the answers, best first.
 
     With `use_beam_search` the answers are the `n` best of `beam_width` (None: n) beams, best first,
     as transformers finds them. A beam is worth the sum of its log probabilities divided by its
@@ -72,13 +77,14 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
     detokenize: bool = True
+    best_of: int | None = None
     use_beam_search: bool = False
     beam_width: int | None = None
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        _integer("n", self.n, 1, MAX_N)
+        _integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
         _real("temperature", self.temperature, 0.0, 100.0)
         _real("top_p", self.top_p, 0.0, 1.0, low_open=True)
         _integer("top_k", self.top_k, -1, 2**31 - 1)
@@ -102,6 +108,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 _integer(name, value, 0, MAX_LOGPROBS)
         self._check_stops()
         self._check_logit_bias()
+        if self.best_of is not None:
+            _integer("best_of", self.best_of, self.n, MAX_BEST_OF)
         self._check_beams()
 
     def _check_stops(self) -> None:
@@ -183,6 +191,16 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         if not self.use_beam_search:
             return 0
         return self.n if self.beam_width is None else self.beam_width
+
+    @property
+    def num_sequences(self) -> int:
+        """How many run, of which the `n` best are the answers if they are more."""
+        return self.num_beams or self.best_of or self.n
+
+    @property
+    def picks_best(self) -> bool:
+        """Whether nothing can be said before the last of its sequences has ended."""
+        return self.use_beam_search or self.num_sequences > self.n
 
     @property
     def stop_strings(self) -> Sequence[str]:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from octavo.core.outputs import (
     DEADLINE_EXCEEDED,
     EngineOutputs,
@@ -22,13 +24,16 @@ from octavo.core.outputs import (
     SequenceOutput,
 )
 from octavo.core.request import EngineRequest
+from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
+from octavo.engine.picks import BestOf
 from octavo.engine.prefix_store import PrefixStore
 from octavo.engine.sequences import make_sequences, times_of
 from octavo.engine.snapshot import snapshot_of
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
+from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
 
 MAX_FAILED_STEPS = 3
@@ -36,6 +41,7 @@ MAX_FAILED_STEPS = 3
 
 STEP_FAILED = "the engine failed while it computed this request; its log has the details"
 OUTPUT_FAILED = "the engine could not turn this request's tokens into text; its log has the details"
+TOO_FEW_ANSWERS = "the model's logits leave fewer answers than were asked for"
 ENGINE_DEAD = "the engine has stopped after repeated failures; its log has the details"
 
 logger = logging.getLogger(__name__)
@@ -80,6 +86,7 @@ class Engine:
         self._seeds = random.Random(seed)
         self._clock = clock
         self._live: dict[str, list[Sequence]] = {}
+        self._best_of: dict[str, BestOf] = {}
         self._said: list[SequenceOutput] = []
         self._finished: list[tuple[str, int, RequestTimes]] = []
         self._counters = _Counters()
@@ -101,6 +108,7 @@ class Engine:
             raise InvalidRequest(
                 "stop strings need a tokenizer; this engine has none", param="stop"
             )
+        self._check_beams(request.sampling_params)
         sequences = make_sequences(request, unseeded=self._seeds.getrandbits(64))
         if not self._scheduler.fits(sequences[0]):
             raise PromptTooLong(
@@ -109,10 +117,21 @@ class Engine:
                 param="prompt",
             )
         self._live[request.request_id] = sequences
+        if request.sampling_params.picks_best and not request.sampling_params.use_beam_search:
+            self._best_of[request.request_id] = BestOf(len(sequences))
         now = self._clock()
         for sequence in sequences:
             self._outputs.start(sequence)
             self._scheduler.add(sequence, now)
+
+    def _check_beams(self, params: SamplingParams) -> None:
+        most = self._scheduler.config.max_unreserved_seqs
+        if params.num_beams > most:
+            raise InvalidRequest(
+                f"beam_width is {params.num_beams}; max_num_seqs, less what is reserved for high "
+                f"priority, allows {most}",
+                param="beam_width",
+            )
 
     def abort(self, request_id: str) -> None:
         """End a request in whatever state it is. Idempotent; unknown ids are ended already."""
@@ -189,6 +208,9 @@ class Engine:
         sequence = update.sequence
         self._count_tokens(update)
         try:
+            if sequence.params.picks_best:
+                self._pick(update)
+                return
             output = self._outputs.process(update)
         except Exception:
             logger.exception("the output of a sequence failed")
@@ -204,8 +226,68 @@ class Engine:
         self, sequences: Iterable[Sequence], reason: FinishReason, error: str | None = None
     ) -> None:
         for sequence in sequences:
-            self._said.append(self._outputs.terminate(sequence, reason, error))
-            self._retire(sequence)
+            if sequence.params.picks_best:
+                self._end_whole(sequence, reason, error)
+            else:
+                self._said.append(self._outputs.terminate(sequence, reason, error))
+                self._retire(sequence)
+
+    def _pick(self, update: SequenceUpdate) -> None:
+        """Of a request that waits for all of its sequences, nothing is said before it is over."""
+        sequence = update.sequence
+        if update.answers is not None:
+            self._say_answers(sequence, update.answers)
+            return
+        output = self._outputs.process(update)
+        if output is None:
+            return
+        best_of = self._best_of[sequence.request.request_id]
+        drawn = update.result.logprobs
+        best_of.add(output, 0.0 if drawn is None else drawn.logprob)
+        if output.finish_reason is not None:
+            self._scheduler.finish(sequence)
+            best_of.ended(sequence.index, times_of(sequence, self._clock()))
+            if best_of.is_complete:
+                self._close(sequence, best_of.best(sequence.params.n))
+
+    def _say_answers(self, lead: Sequence, answers: list[Hypothesis]) -> None:
+        """Of a beam search."""
+        if len(answers) < lead.params.n:
+            self._end_whole(lead, "error", TOO_FEW_ANSWERS)
+            return
+        times = times_of(lead, self._clock())
+        said = []
+        for index, answer in enumerate(answers):
+            num_tokens = len(answer.beam.token_ids)
+            self._counters.num_generation_tokens += num_tokens
+            output = self._outputs.answer(lead, index, answer)
+            said.append((output, replace(times, num_generation_tokens=num_tokens)))
+        self._close(lead, said)
+
+    def _end_whole(self, sequence: Sequence, reason: FinishReason, error: str | None) -> None:
+        """End a request that gives all its answers together, unless it is over."""
+        request = sequence.request
+        if request.request_id not in self._live:
+            return
+        times = times_of(self._live[request.request_id][0], self._clock())
+        outputs = [
+            SequenceOutput(
+                request_id=request.request_id, index=index, finish_reason=reason, error=error
+            )
+            for index in range(request.sampling_params.n)
+        ]
+        self._close(sequence, [(output, times) for output in outputs])
+
+    def _close(self, sequence: Sequence, said: list[tuple[SequenceOutput, RequestTimes]]) -> None:
+        """These are the last words of its request, all of them."""
+        request_id = sequence.request.request_id
+        for one in self._live.pop(request_id):
+            self._scheduler.finish(one)
+            self._outputs.forget(one)
+        self._best_of.pop(request_id, None)
+        for output, times in said:
+            self._said.append(output)
+            self._finished.append((request_id, output.index, times))
 
     def _retire(self, sequence: Sequence) -> None:
         """Its terminal output is said: nothing of it stays."""
@@ -262,5 +344,7 @@ def _check_result(step: ScheduledStep, result: StepResult) -> None:
     if len(result.results) != len(step.sequences):
         raise ValueError(f"{len(result.results)} results for {len(step.sequences)} sequences")
     for scheduled, outcome in zip(step.sequences, result.results, strict=True):
-        if scheduled.samples != (outcome.token_id is not None):
+        is_beam = scheduled.sequence.params.use_beam_search
+        drawn = outcome.candidates if is_beam else outcome.token_id
+        if scheduled.samples != (drawn is not None):
             raise ValueError(f"sequence {scheduled.sequence.key} has no token, or one too many")

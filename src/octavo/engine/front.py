@@ -44,6 +44,10 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
     max_model_len = resolved.config.max_model_len
     assert max_model_len is not None, "resolve decides it"
     inputs = InputProcessor(
-        tokenizer, template, vocab_size=model.vocab_size, max_model_len=max_model_len
+        tokenizer,
+        template,
+        vocab_size=model.vocab_size,
+        max_model_len=max_model_len,
+        max_num_seqs=resolved.config.max_num_seqs,
     )
     return Front(file.path, tokenizer, template, model, resolved, inputs)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
+from octavo.errors import InvalidRequest, PromptTooLong
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.tokenizer import Tokenizer
@@ -28,8 +28,8 @@ CHEAP_BYTES_PER_TOKEN = 16
 
 class InputProcessor:
     """`vocab_size` is the number of rows of the model's embedding, `max_model_len` the tokens that
-    prompt and answer may have together. May be used by many threads. Ids are allowed that have
-    both a row and a spelling; either side may be padded."""
+    prompt and answer may have together, `max_num_seqs` how many beams can run. May be used by many
+    threads. Ids are allowed that have both a row and a spelling; either side may be padded."""
 
     def __init__(
         self,
@@ -38,11 +38,13 @@ class InputProcessor:
         *,
         vocab_size: int,
         max_model_len: int,
+        max_num_seqs: int,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
         self.vocab_size = min(vocab_size, tokenizer.vocab_size)
         self.max_model_len = max_model_len
+        self.max_num_seqs = max_num_seqs
 
     def completion(
         self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
@@ -137,11 +139,12 @@ class InputProcessor:
         )
 
     def _check_params(self, params: SamplingParams) -> None:
-        if params.use_beam_search:
-            raise UnsupportedParameter(
-                "use_beam_search is true; the engine does not support it yet",
-                param="use_beam_search",
-                code="unsupported_parameter",
+        if params.num_beams > self.max_num_seqs:
+            name = "n" if params.beam_width is None else "beam_width"
+            raise InvalidRequest(
+                f"{name} is {params.num_beams} with use_beam_search; at most max_num_seqs, "
+                f"{self.max_num_seqs}, is allowed",
+                param=name,
             )
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")

@@ -11,6 +11,7 @@ from typing import Protocol
 from octavo.core.outputs import FinishReason, SequenceOutput, TokenLogprobs
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import Sequence
+from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import SequenceUpdate
 from octavo.scheduler.stopping import Finish
 from octavo.tokenization.stop_matcher import StopMatcher
@@ -73,11 +74,8 @@ class OutputProcessor:
 
     def start(self, sequence: Sequence) -> None:
         params = sequence.params
-        if params.detokenize and self._tokenizer is not None:
-            detokenizer = self._tokenizer.detokenizer(
-                skip_special_tokens=params.skip_special_tokens,
-                preceding_id=sequence.token_ids[sequence.num_prompt_tokens - 1],
-            )
+        detokenizer = None if params.use_beam_search else self._detokenizer(sequence)
+        if detokenizer is not None:
             self._texts[sequence] = TextStream(detokenizer, params)
         if params.prompt_logprobs is not None and sequence.index == 0:
             self._prompt_logprobs[sequence] = [None] * sequence.num_prompt_tokens
@@ -102,8 +100,23 @@ class OutputProcessor:
             num_cached_tokens=sequence.num_cached_tokens,
         )
         if finish is not None:
-            self._forget(sequence)
+            self.forget(sequence)
         return output
+
+    def answer(self, sequence: Sequence, index: int, answer: Hypothesis) -> SequenceOutput:
+        """One answer of the beam search that `sequence` stands for, whole."""
+        token_ids = list(answer.beam.token_ids)
+        is_shown = _is_shown(sequence.params, answer.finish)
+        return SequenceOutput(
+            request_id=sequence.request.request_id,
+            index=index,
+            token_ids=token_ids,
+            text=self._whole_text(sequence, token_ids if is_shown else token_ids[:-1]),
+            finish_reason=answer.finish.reason,
+            stop_reason=answer.finish.stop_reason,
+            num_cached_tokens=sequence.num_cached_tokens,
+            cumulative_logprob=answer.beam.logprob,
+        )
 
     def terminate(
         self, sequence: Sequence, reason: FinishReason, error: str | None = None
@@ -113,7 +126,7 @@ class OutputProcessor:
         An abort lets go of the text held back so far; after an error no text can be relied on.
         """
         text = self._flush(sequence)[0] if reason == "abort" else ""
-        self._forget(sequence)
+        self.forget(sequence)
         return SequenceOutput(
             request_id=sequence.request.request_id,
             index=sequence.index,
@@ -122,6 +135,26 @@ class OutputProcessor:
             num_cached_tokens=sequence.num_cached_tokens,
             error=error,
         )
+
+    def forget(self, sequence: Sequence) -> None:
+        """Nothing more will be said of it."""
+        self._texts.pop(sequence, None)
+        self._prompt_logprobs.pop(sequence, None)
+
+    def _detokenizer(self, sequence: Sequence) -> IncrementalDetokenizer | None:
+        params = sequence.params
+        if not params.detokenize or self._tokenizer is None:
+            return None
+        return self._tokenizer.detokenizer(
+            skip_special_tokens=params.skip_special_tokens,
+            preceding_id=sequence.token_ids[sequence.num_prompt_tokens - 1],
+        )
+
+    def _whole_text(self, sequence: Sequence, token_ids: list[int]) -> str:
+        detokenizer = self._detokenizer(sequence)
+        if detokenizer is None:
+            return ""
+        return "".join(map(detokenizer.push, token_ids)) + detokenizer.flush()
 
     def _advance_text(
         self, sequence: Sequence, token_id: int | None, finish: Finish | None
@@ -154,10 +187,6 @@ class OutputProcessor:
         for position, entry in enumerate(update.result.prompt_logprobs, first):
             if position < len(collected):
                 collected[position] = entry
-
-    def _forget(self, sequence: Sequence) -> None:
-        self._texts.pop(sequence, None)
-        self._prompt_logprobs.pop(sequence, None)
 
 
 def _may_stop(sequence: Sequence) -> bool:

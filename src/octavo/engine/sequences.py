@@ -10,7 +10,7 @@ NUM_SEEDS = 2**64
 
 
 def make_sequences(request: EngineRequest, unseeded: int) -> list[Sequence]:
-    """The n sequences of `request`; number i draws with seed + i.
+    """The sequences that run for `request`; number i draws with seed + i.
 
     `unseeded` is the seed of a request that gives none.
     """
@@ -24,7 +24,7 @@ def make_sequences(request: EngineRequest, unseeded: int) -> list[Sequence]:
             num_prompt_tokens=len(request.prompt_token_ids),
             seed=(seed + index) % NUM_SEEDS,
         )
-        for index in range(params.n)
+        for index in range(params.num_sequences)
     ]
 
 

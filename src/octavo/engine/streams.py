@@ -8,28 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from octavo.core.outputs import EngineOutputs, SequenceOutput
+from octavo.core.outputs import EngineOutputs, SequenceOutput, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.errors import EngineDead
-
-
-def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
-    """Two consecutive outputs of one sequence as one."""
-    logprobs = None
-    if first.logprobs is not None or second.logprobs is not None:
-        logprobs = [*(first.logprobs or ()), *(second.logprobs or ())]
-    return SequenceOutput(
-        request_id=first.request_id,
-        index=first.index,
-        token_ids=[*first.token_ids, *second.token_ids],
-        text=first.text + second.text,
-        logprobs=logprobs,
-        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
-        finish_reason=second.finish_reason,
-        stop_reason=second.stop_reason,
-        num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
-        error=second.error,
-    )
 
 
 class OutputStream:

@@ -15,6 +15,7 @@ from octavo.config.options import from_keywords
 from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.beam_search import BeamSearchOutput, BeamSearchParams, beams_of
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar
 from octavo.entrypoints.results import RequestOutput, ResultBuilder
@@ -93,6 +94,16 @@ class LLM:
             for conversation, params in zip(batch, all_params, strict=True)
         ]
         return self._run(prepared, use_tqdm)
+
+    def beam_search(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        params: BeamSearchParams,
+        use_tqdm: bool = False,
+    ) -> list[BeamSearchOutput]:
+        """The `beam_width` most probable continuations of each prompt. Otherwise as `generate`."""
+        results = self.generate(prompts, params.sampling_params(), use_tqdm)
+        return [beams_of(result, params, self.get_tokenizer()) for result in results]
 
     def get_tokenizer(self) -> Tokenizer:
         return self._engine.front.tokenizer

@@ -33,7 +33,8 @@ PositionLogprobs = dict[int, Logprob]
 
 @dataclass(slots=True)
 class CompletionOutput:
-    """One answer. `cumulative_logprob` and `logprobs` are None unless they were asked for."""
+    """One answer. `cumulative_logprob` and `logprobs` are None unless they were asked for, or the
+    answer was picked by the former."""
 
     index: int
     text: str = ""
@@ -92,6 +93,8 @@ class ResultBuilder:
         if delta.finish_reason is not None:
             output.finish_reason = delta.finish_reason
             output.stop_reason = delta.stop_reason
+            if delta.cumulative_logprob is not None:
+                output.cumulative_logprob = delta.cumulative_logprob
             self.result.finished = all(item.finish_reason for item in self.result.outputs)
 
     def _add_logprobs(self, output: CompletionOutput, entries: list[TokenLogprobs]) -> None:

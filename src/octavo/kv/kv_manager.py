@@ -156,10 +156,12 @@ class KvManager:
         self._num_indexed[sequence] = num_full
 
     def free(self, sequence: Sequence) -> None:
-        """Take all its pages and slots back; nothing of it is computed any more. Idempotent."""
+        """Take all its pages and slots back; nothing of it is computed any more, and it may come
+        back with other tokens. Idempotent."""
         self._give_back(sequence)
         self._swap.drop(sequence)
         self._namer.forget(sequence)
+        self._search.forget(sequence)
         sequence.num_computed_tokens = 0
 
     def is_swapped(self, sequence: Sequence) -> bool:

@@ -35,6 +35,11 @@ class PrefixSearch:
             self._last = last
         return last.pages
 
+    def forget(self, sequence: Sequence) -> None:
+        """Its tokens may be others when it is asked about again."""
+        if self._last is not None and self._last.sequence is sequence:
+            self._last = None
+
     def _search(self, sequence: Sequence, max_pages: int) -> list[int]:
         pages: list[int] = []
         for position in range(max_pages):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from octavo.ops.interface import AttentionSpec, Ops, V
+from octavo.ops.interface import AttentionSpec, KeyOffset, Ops, V
 from octavo.weights.weight import Weight
 
 
@@ -39,6 +39,7 @@ def attention_block(
     layer: int,
     spec: AttentionSpec,
     norm_eps: float,
+    key_offset: KeyOffset | None = None,
 ) -> V:
     """[T, K] normalised activations -> [T, K], to be added to the residual stream."""
     qkv = ops.linear(
@@ -57,6 +58,6 @@ def attention_block(
         keys = ops.head_rms_norm(keys, weights.key_norm, norm_eps)
     queries = ops.rope(queries, angles, spec.head_dim)
     keys = ops.rope(keys, angles, spec.head_dim)
-    ops.write_pages(keys, values, layer)
+    ops.write_pages(keys, values, layer, key_offset)
     attended = ops.attention(queries, layer, spec)
     return ops.linear(attended, (weights.output,), (weights.output_bias,))

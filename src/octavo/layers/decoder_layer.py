@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from octavo.core.model_config import ModelConfig
 from octavo.layers.attention import AttentionWeights, attention_block
 from octavo.layers.mlp import MlpWeights, gated_mlp
-from octavo.ops.interface import Activation, AttentionSpec, Ops, V
+from octavo.ops.interface import Activation, AttentionSpec, KeyOffset, Ops, V
+from octavo.ops.rope import inverse_frequencies
 from octavo.weights.names import block_weight
 from octavo.weights.weight import Weight
 
@@ -46,8 +49,8 @@ def decoder_layer(
     eps = config.norm_eps
     with ops.scope(f"layers.{index}.attention"):
         h = ops.rms_norm(x, layer.attention_norm, eps)
-        spec = attention_spec(config, index)
-        h = attention_block(ops, h, angles, layer.attention, index, spec, eps)
+        spec, offset = attention_spec(config, index), key_offset(config, index, layer.attention)
+        h = attention_block(ops, h, angles, layer.attention, index, spec, eps, offset)
         if layer.attention_post_norm is not None:
             h = ops.rms_norm(h, layer.attention_post_norm, eps)
         x = ops.add(x, h)
@@ -69,6 +72,24 @@ def attention_spec(config: ModelConfig, index: int) -> AttentionSpec:
         window=layer.sliding_window,
         softcap=config.attention_softcap,
     )
+
+
+MAX_STILL_RADIANS = 2.0
+"""A column that rope turns by less over the whole context is nearer to its bias, turned, than to
+none, seen over all positions."""
+
+
+def key_offset(config: ModelConfig, index: int, weights: AttentionWeights) -> KeyOffset | None:
+    """The key's bias, where rope hardly turns it. Qwen2's are up to fifty times as large as what
+    they are added to, nearly all of it in the columns that turn least."""
+    rope = config.layers[index].rope
+    if weights.key_bias is None or weights.key_norm is not None or config.attention_softcap:
+        return None
+    radians = inverse_frequencies(rope) * config.max_context_tokens
+    num_turning = int(np.count_nonzero(radians >= MAX_STILL_RADIANS))
+    if 2 * num_turning == config.layers[index].head_dim:
+        return None
+    return KeyOffset(vector=weights.key_bias, rotary_dim=rope.rotary_dim, num_turning=num_turning)
 
 
 def block_attention(config: ModelConfig, index: int) -> AttentionWeights:

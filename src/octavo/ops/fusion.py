@@ -135,7 +135,7 @@ def fuse_rope_and_pages(program: Program) -> Program:
 def _rope_write_pages(program: Program, between: list[int], index: int) -> Instruction | None:
     """`between` are the instructions that touch the q|k|v value before its page write."""
     write = program.instructions[index]
-    keys, values, pages = write.inputs
+    keys, values, pages, offset = write.inputs
     assert isinstance(keys, Columns)
     assert isinstance(values, Columns)
     queries = Columns(keys.value, 0, keys.start)
@@ -155,9 +155,9 @@ def _rope_write_pages(program: Program, between: list[int], index: int) -> Instr
         kernel="rope_write_pages",
         scope=write.scope,
         rows=write.rows,
-        inputs=(whole, rope_q.inputs[1], pages, _norm_weight(norm_q), _norm_weight(norm_k)),
+        inputs=(whole, rope_q.inputs[1], pages, _norm_weight(norm_q), _norm_weight(norm_k), offset),
         outputs=(whole,),
-        ints=(queries.width // head_dim, keys.width // head_dim, head_dim),
+        ints=(queries.width // head_dim, keys.width // head_dim, head_dim, write.ints[1]),
         floats=norms[0].floats if norms else (0.0,),
     )
 

@@ -36,6 +36,20 @@ class AttentionSpec:
     softcap: float = 0.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyOffset:
+    """What every key of a head is less before it is kept: `vector` (kv_heads * head_dim,) but for
+    the first `num_turning` columns of both halves that rope rotates.
+
+    A query's scores all become less by one number, which softmax does not see, unless they are
+    capped. Smaller keys are rounded less.
+    """
+
+    vector: Weight
+    rotary_dim: int
+    num_turning: int
+
+
 class Value(Protocol):
     """An activation. Models may ask for its width and for some of its columns, nothing else."""
 
@@ -90,8 +104,11 @@ class Ops(Protocol[V]):
         """
         ...
 
-    def write_pages(self, keys: V, values: V, layer: int) -> None:
-        """Keep keys and values [T, kv_heads * head_dim] in a layer's pages, at the step's slots."""
+    def write_pages(self, keys: V, values: V, layer: int, offset: KeyOffset | None = None) -> None:
+        """Keep keys and values [T, kv_heads * head_dim] in a layer's pages, at the step's slots.
+
+        All keys of a layer have the same offset.
+        """
         ...
 
     def attention(self, queries: V, layer: int, spec: AttentionSpec) -> V:

@@ -175,7 +175,8 @@ INT_NAMES = {
     "linear_gated": ("activation",),
     "linear_gated_quantize": ("activation",),
     "rope": ("heads", "dim"),
-    "rope_write_pages": ("heads", "kv_heads", "dim"),
+    "rope_write_pages": ("heads", "kv_heads", "dim", "turning"),
+    "write_pages": ("rotary", "turning"),
 }
 FLOAT_NAMES = {
     "attention": ("scale", "softcap"),

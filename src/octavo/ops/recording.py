@@ -12,7 +12,7 @@ from typing import NoReturn
 from octavo.core.model_config import RopeConfig
 from octavo.errors import RecordingError
 from octavo.kernels import RowKind
-from octavo.ops.interface import Activation, AttentionSpec
+from octavo.ops.interface import Activation, AttentionSpec, KeyOffset
 from octavo.ops.program import (
     ACTIVATIONS,
     Columns,
@@ -155,10 +155,22 @@ class RecordingOps:
         self._check(angles.width <= head_dim, f"{angles.width} angles for heads of {head_dim}")
         return self._update(x, (x.operand, angles.operand), ints=(heads, head_dim))
 
-    def write_pages(self, keys: AbstractValue, values: AbstractValue, layer: int) -> None:
+    def write_pages(
+        self,
+        keys: AbstractValue,
+        values: AbstractValue,
+        layer: int,
+        offset: KeyOffset | None = None,
+    ) -> None:
         self._begin("write_pages", keys, values)
         self._same_shape(keys, values)
-        self._append(keys.rows, (keys.operand, values.operand, Pages(layer)), ())
+        vector, ints = None, (0, 0)
+        if offset is not None:
+            vector, ints = offset.vector, (offset.rotary_dim, offset.num_turning)
+            self._vector(vector, keys.width)
+            self._check(offset.num_turning <= offset.rotary_dim // 2, f"no halves: {offset}")
+        inputs = (keys.operand, values.operand, Pages(layer), vector)
+        self._append(keys.rows, inputs, (), ints=ints)
 
     def attention(self, queries: AbstractValue, layer: int, spec: AttentionSpec) -> AbstractValue:
         self._begin("attention", queries)

@@ -16,7 +16,7 @@ import torch
 
 from octavo.core.model_config import ModelConfig, RopeConfig
 from octavo.core.sequence import PAGE_TOKENS
-from octavo.ops.interface import Activation, AttentionSpec
+from octavo.ops.interface import Activation, AttentionSpec, KeyOffset
 from octavo.ops.rope import inverse_frequencies
 from octavo.weights.weight import Weight
 
@@ -115,7 +115,13 @@ class TorchOps:
         rotated = (x1 * cosines - x2 * sines, x2 * cosines + x1 * sines, rest)
         return Rows(torch.cat(rotated, dim=2).flatten(1))
 
-    def write_pages(self, keys: Rows, values: Rows, layer: int) -> None:
+    def write_pages(
+        self,
+        keys: Rows,
+        values: Rows,
+        layer: int,
+        offset: KeyOffset | None = None,  # noqa: ARG002  (changes no result of attention)
+    ) -> None:
         slots = torch.from_numpy(self._step.slots)
         for kept, new in ((self._pages.keys, keys), (self._pages.values, values)):
             kept[layer][slots] = new.data.view(-1, *kept[layer].shape[1:])

@@ -52,14 +52,15 @@ class _Batch:
 
 @dataclass(slots=True)
 class _History:
-    """A sequence's tokens as an array that grows with it."""
+    """A sequence's tokens as an array that grows with their list. (A beam that moves into another
+    sequence brings a list of its own.)"""
 
-    sequence: Sequence
+    token_ids: list[int]
     buffer: native.I32
     num_tokens: int = 0
 
     def tokens(self) -> native.I32:
-        ids = self.sequence.token_ids
+        ids = self.token_ids
         if len(ids) > len(self.buffer):
             self.buffer = np.resize(self.buffer, 2 * len(ids))
         self.buffer[self.num_tokens : len(ids)] = ids[self.num_tokens :]
@@ -123,7 +124,7 @@ class Sampler:
         histories: dict[tuple[str, int], _History],
     ) -> None:
         params = sequence.params
-        target, num_top = _DRAW, _NO_LOGPROBS if params.logprobs is None else params.logprobs
+        target, num_top = _DRAW, _num_logprobs(params)
         if params.use_beam_search:
             target, num_top = _CANDIDATES, _num_candidates(params, stop_token_ids)
         history = (0, 0, 0)
@@ -158,11 +159,11 @@ class Sampler:
         )
 
     def _history(self, sequence: Sequence) -> _History:
-        """The array of the last step when this sequence was in it, else a new one."""
+        """The array of the last step when these tokens were in it, else a new one."""
         known = self._histories.get(sequence.key)
-        if known is not None and known.sequence is sequence:
+        if known is not None and known.token_ids is sequence.token_ids:
             return known
-        return _History(sequence, np.empty(0, np.int32))
+        return _History(sequence.token_ids, np.empty(0, np.int32))
 
     def _run(self, logits: native.F32, batch: _Batch, step: ScheduledStep) -> list[SequenceResult]:
         arrays = (
@@ -220,9 +221,17 @@ def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]
         result.candidates = entries.top(row, num_top=entries.top_ids.shape[1])
     else:
         result.token_id = entries.token_ids[row]
-        if params.logprobs is not None:
-            result.logprobs = entries.logprobs_of(row, params.logprobs)
+        num_top = _num_logprobs(params)
+        if num_top != _NO_LOGPROBS:
+            result.logprobs = entries.logprobs_of(row, num_top)
     return result
+
+
+def _num_logprobs(params: SamplingParams) -> int:
+    """How many of the most probable tokens are wanted; those who pick want the drawn one's."""
+    if params.logprobs is not None:
+        return params.logprobs
+    return 0 if params.picks_best else _NO_LOGPROBS
 
 
 def _num_candidates(params: SamplingParams, stop_token_ids: frozenset[int]) -> int:

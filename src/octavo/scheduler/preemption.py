@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -50,9 +50,13 @@ class _Rank(NamedTuple):
 
 
 def choose_victim(
-    running: Iterable[Sequence], promises: PagePromises, costs: PreemptionCosts
+    running: Iterable[Sequence],
+    promises: PagePromises,
+    costs: PreemptionCosts,
+    inseparable: Container[Sequence] = (),
 ) -> Sequence:
     """Of at least one running sequence. The most senior one is never chosen while there are others.
+    Those that are `inseparable` from another one, a junior of whose they are, are not chosen.
 
     First of the tenants that hold more than their weighted share of the used pages, so that who
     fills the memory on purpose pays for it alone; then the least important by priority; then
@@ -61,7 +65,7 @@ def choose_victim(
     candidates = list(running)
     over = _tenants_over_share(candidates)
     senior = min(candidates, key=_seniority_of)
-    others = [sequence for sequence in candidates if sequence is not senior]
+    others = [one for one in candidates if one is not senior and one not in inseparable]
 
     def rank(sequence: Sequence) -> _Rank:
         number, index = sequence.seniority

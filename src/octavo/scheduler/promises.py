@@ -31,9 +31,10 @@ class PagePromises:
         return self.num_pages + self._num_spent
 
     @staticmethod
-    def size_for(num_preemptions: int, max_growth: int) -> int:
-        """The promise that a sequence needs which can grow by at most `max_growth` pages."""
-        return min(1 << min(num_preemptions, 62), max_growth)
+    def size_for(num_preemptions: int, max_growth: int, width: int = 1) -> int:
+        """The promise that a sequence needs which can grow by at most `max_growth` pages, or beams
+        that are `width` such."""
+        return min(width << min(num_preemptions, 62), max_growth)
 
     def give(self, sequence: Sequence, num_pages: int) -> None:
         """To a sequence that has no promise."""

@@ -34,6 +34,9 @@ from octavo.core.schedule import (
 )
 from octavo.core.sequence import Sequence, SequenceState
 from octavo.kv.kv_manager import KvManager
+from octavo.scheduler.beam_search import max_beam_pages
+from octavo.scheduler.beam_searches import BeamSearches
+from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.deadlines import Deadlines
 from octavo.scheduler.policies.fcfs import Fcfs
@@ -41,6 +44,7 @@ from octavo.scheduler.policy import PolicyFactory, Ticket
 from octavo.scheduler.preemption import PreemptionCosts, choose_victim
 from octavo.scheduler.promises import PagePromises
 from octavo.scheduler.ready_queue import ReadyFacts, ReadyQueue, is_high
+from octavo.scheduler.slots import Slots, num_slots
 from octavo.scheduler.step_plan import (
     StepPlan,
     is_decoding,
@@ -53,12 +57,16 @@ from octavo.scheduler.stopping import Finish, finish_of
 
 @dataclass(frozen=True, slots=True)
 class SequenceUpdate:
-    """What a step did to one sequence. `finish` is set when token ids or lengths ended it."""
+    """What a step did to one sequence. `finish` is set when token ids or lengths ended it.
+
+    `answers`, best first, are those of a beam search that this step has ended.
+    """
 
     sequence: Sequence
     scheduled: ScheduledSequence
     result: SequenceResult
     finish: Finish | None
+    answers: list[Hypothesis] | None = None
 
 
 @dataclass(slots=True)
@@ -102,9 +110,10 @@ class Scheduler:
         self._deadlines = Deadlines()
         self._tickets: dict[Sequence, Ticket] = {}  # of all that live
         self._running: dict[Sequence, None] = {}  # in order of admission
-        self._num_high_running = 0
+        self._slots = Slots(config)
         self._leaders: dict[str, Sequence] = {}  # sequence 0 of a request that has siblings
         self._followers: dict[str, list[Sequence]] = {}  # siblings that wait for it, see `add`
+        self._searches = BeamSearches(kv, self._running)
         self._admissions = count(1)
         self._latest_work = StepWork()
 
@@ -126,8 +135,10 @@ class Scheduler:
 
     def fits(self, sequence: Sequence) -> bool:
         """Whether it could ever run: the prompt, and one token if any, fits context and pages."""
+        if sequence.params.num_beams > self.config.max_unreserved_seqs:
+            return False
         num_output_tokens = 0 if sequence.params.max_tokens == 0 else 1
-        return sequence.num_prompt_tokens + num_output_tokens <= self.max_sequence_tokens
+        return sequence.num_prompt_tokens + num_output_tokens <= self._max_length(sequence)
 
     def add(self, sequence: Sequence, now: float) -> None:
         """Take a new sequence that fits. Those of one request come in the order of their indices.
@@ -140,10 +151,15 @@ class Scheduler:
         self._deadlines.watch(sequence)
         self._facts.enter(sequence.request)
         request_id = sequence.request.request_id
+        if sequence.params.use_beam_search:
+            self._searches.add(sequence, self.config.eos_token_ids, self._max_length(sequence))
+            if sequence.index == 0:
+                self._ready.add(sequence, ticket, now)
+            return
         if sequence.index > 0 and request_id in self._followers:
             self._followers[request_id].append(sequence)
             return
-        if sequence.index == 0 and sequence.params.n > 1:
+        if sequence.index == 0 and sequence.params.num_sequences > 1:
             self._leaders[request_id] = sequence
             self._followers[request_id] = []
         self._ready.add(sequence, ticket, now)
@@ -151,6 +167,7 @@ class Scheduler:
     def schedule(self, now: float) -> ScheduledStep:
         """The next step. Counts nothing as computed: `apply` does, when the step has run."""
         plan = StepPlan(self.config.step_limits, self.step_time)
+        self._searches.rejoin()
         self._grow_running()
         self._plan_running(plan)
         self._admit(plan, now)
@@ -175,7 +192,11 @@ class Scheduler:
 
     def preempt(self, sequence: Sequence, *, swap: bool) -> None:
         """Take the pages of a running sequence: it waits, to be swapped in again if `swap` and
-        there is room in the swap space, else to be computed again. Between steps only."""
+        there is room in the swap space, else to be computed again. Between steps only.
+
+        A beam takes all of its search with it; of that, only the lead's pages can be swapped."""
+        sequence = self._searches.lead_of(sequence)
+        self.counters.num_wasted_tokens += self._searches.preempt_followers(sequence)
         self._stop_running(sequence)
         num_computed = sequence.num_computed_tokens
         if swap and self.kv.swap_out(sequence):
@@ -195,9 +216,13 @@ class Scheduler:
         return expired
 
     def finish(self, sequence: Sequence) -> None:
-        """End it in whatever state it is, and free its pages. Idempotent."""
-        if sequence.is_finished:
-            return
+        """End it in whatever state it is, and all of its search if it is a beam. Frees the pages.
+        Idempotent."""
+        for one in self._searches.close(sequence):
+            if not one.is_finished:
+                self._finish(one)
+
+    def _finish(self, sequence: Sequence) -> None:
         self._stop_running(sequence)
         self._ready.remove(sequence)
         followers = self._followers.get(sequence.request.request_id, [])
@@ -244,7 +269,9 @@ class Scheduler:
         """Everybody who runs gets the pages that its next token needs, or leaves."""
         for sequence in list(self._running):
             while sequence.state is SequenceState.RUNNING and not self._grow(sequence):
-                victim = choose_victim(self._running, self._promises, self._costs)
+                victim = choose_victim(
+                    self._running, self._promises, self._costs, self._searches.followers
+                )
                 self.preempt(victim, swap=self._costs.swap(victim) < self._costs.recompute(victim))
 
     def _grow(self, sequence: Sequence) -> bool:
@@ -252,36 +279,43 @@ class Scheduler:
         num_pages = self.kv.num_pages_to_grow(sequence, sequence.num_tokens)
         if num_pages == 0:
             return True
-        others = self._promises.num_pages - self._promises.left(sequence)
-        is_alone = len(self._running) == 1
+        holder = self._searches.lead_of(sequence)
+        others = self._promises.num_pages - self._promises.left(holder)
+        is_alone = len(self._running) - len(self._searches.followers) == 1
         if num_pages > self.kv.num_free_pages - (0 if is_alone else others):
             return False
-        self._promises.use(sequence, num_pages)
+        self._promises.use(holder, num_pages)
         return self.kv.grow(sequence, sequence.num_tokens)
 
     def _stop_running(self, sequence: Sequence) -> None:
-        if sequence in self._running:
+        if sequence in self._running and not self._searches.stop(sequence):
             del self._running[sequence]
-            self._num_high_running -= is_high(sequence)
+            self._slots.give_back(sequence)
             self._promises.drop(sequence)
 
     def _plan_running(self, plan: StepPlan) -> None:
         """Decodes, then prompts: those of the high class first."""
         reserves = self.config.reserve_high_priority > 0
         prompts = []
+        held_back = self._searches.held_back()
         for sequence in self._running:
-            if is_decoding(sequence):
+            if is_decoding(sequence) and sequence not in held_back:
                 plan.add(sequence, 1, is_reserved=is_high(sequence))
             else:
                 prompts.append(sequence)
         if reserves:
             prompts.sort(key=is_high, reverse=True)
         for sequence in prompts:
-            num_tokens = plan.fits(sequence, is_reserved=is_high(sequence))
-            if num_tokens:
-                plan.add(sequence, num_tokens, is_reserved=is_high(sequence))
-            else:
-                plan.has_cut = True
+            self._plan_chunk(sequence, plan)
+
+    def _plan_chunk(self, sequence: Sequence, plan: StepPlan) -> None:
+        """As much of its prompt as fits into the step, if any."""
+        num_fitting = plan.fits(sequence, is_reserved=is_high(sequence))
+        num_tokens = self._searches.max_chunk(sequence, num_fitting)
+        if num_tokens:
+            plan.add(sequence, num_tokens, is_reserved=is_high(sequence))
+        else:
+            plan.has_cut = True
 
     # --- the waiting ones ---------------------------------------------------------------------
 
@@ -289,7 +323,7 @@ class Scheduler:
         """Admit whoever is next while slots, budgets and pages last: nobody overtakes."""
         self.wait_reason = ""
         while not self.wait_reason:
-            only_high = not self._has_slot_for_all
+            only_high = not self._slots.have(1, is_reserved=False)
             sequence = self._ready.head(now, only_high=only_high)
             if sequence is None:
                 self.wait_reason = "slots" if only_high else ""
@@ -297,23 +331,11 @@ class Scheduler:
             self.wait_reason = self._reason_to_wait(sequence, plan)
             if not self.wait_reason:
                 self._start(sequence)
-                num_tokens = plan.fits(sequence, is_reserved=is_high(sequence))
-                if num_tokens:
-                    plan.add(sequence, num_tokens, is_reserved=is_high(sequence))
-
-    @property
-    def _has_slot_for_all(self) -> bool:
-        """Whether a sequence that is not of the high class could have a slot."""
-        num_others = len(self._running) - self._num_high_running
-        return num_others < self.config.max_unreserved_seqs and self._has_slot
-
-    @property
-    def _has_slot(self) -> bool:
-        return len(self._running) < self.config.max_num_seqs
+                self._plan_chunk(sequence, plan)
 
     def _reason_to_wait(self, sequence: Sequence, plan: StepPlan) -> str:
         """Why it cannot be admitted now; "" if it has just got its pages."""
-        if not self._has_slot:
+        if not self._slots.have_for(sequence):
             return "slots"
         if not plan.fits(sequence, is_reserved=is_high(sequence)):
             return "step"
@@ -326,7 +348,9 @@ class Scheduler:
 
     def _give_pages(self, sequence: Sequence) -> bool:
         """Pages for all its tokens, if all promises, its own included, stay covered."""
-        promise = self._promises.size_for(sequence.num_preemptions, self._max_growth(sequence))
+        promise = self._promises.size_for(
+            sequence.num_preemptions, self._max_growth(sequence), num_slots(sequence)
+        )
         num_reserved = self._promises.num_pages_to_keep + promise if self._running else 0
         leader = self._leaders.get(sequence.request.request_id)
         if self.kv.is_swapped(sequence):
@@ -369,15 +393,19 @@ class Scheduler:
         return self.kv.grow(sequence, sequence.num_tokens)
 
     def _max_growth(self, sequence: Sequence) -> int:
-        """Pages that it can take at most beyond those that its tokens fill now."""
-        page_tokens = self.kv.page_tokens
-        last = min(self._max_tokens(sequence), self.max_sequence_tokens)
-        return -(-last // page_tokens) - -(-sequence.num_tokens // page_tokens)
+        """Pages that it, or its search, can take at most beyond those that its tokens fill now."""
+        num_pages = max_beam_pages(
+            sequence.num_prompt_tokens,
+            self._max_tokens(sequence),
+            num_slots(sequence),
+            self.kv.page_tokens,
+        )
+        return num_pages - -(-sequence.num_tokens // self.kv.page_tokens)
 
     def _start(self, sequence: Sequence) -> None:
         self._ready.remove(sequence)
         self._running[sequence] = None
-        self._num_high_running += is_high(sequence)
+        self._slots.take(sequence)
         sequence.state = SequenceState.RUNNING
         if sequence.seniority == (0, 0):
             sequence.seniority = (next(self._admissions), sequence.index)
@@ -393,6 +421,11 @@ class Scheduler:
             self._release_followers(sequence)
         if num_wanted_tokens(sequence) > 0:
             return SequenceUpdate(sequence, scheduled, result, None)
+        if result.candidates is not None:
+            answers = self._searches.advance(sequence, result.candidates)
+            if answers is not None:
+                self.finish(sequence)
+            return SequenceUpdate(sequence, scheduled, result, None, answers)
         if result.token_id is not None:
             sequence.token_ids.append(result.token_id)
         finish = finish_of(sequence, self.config.eos_token_ids, self.max_sequence_tokens)
@@ -413,8 +446,14 @@ class Scheduler:
         """Tokens that it can have at most, prompt and answer."""
         wanted = sequence.params.max_tokens
         if wanted is None:
+            return self._max_length(sequence)
+        return min(sequence.num_prompt_tokens + wanted, self._max_length(sequence))
+
+    def _max_length(self, sequence: Sequence) -> int:
+        """What context and pages allow."""
+        if not sequence.params.use_beam_search:
             return self.max_sequence_tokens
-        return min(sequence.num_prompt_tokens + wanted, self.max_sequence_tokens)
+        return min(self.max_sequence_tokens, self._searches.longest(sequence))
 
     def _ticket(self, sequence: Sequence) -> Ticket:
         request = sequence.request

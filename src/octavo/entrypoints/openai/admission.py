@@ -33,7 +33,7 @@ class FrontObserver:
         self._observer.submitted(request)
 
     def stepped(self, outputs: EngineOutputs) -> None:
-        self._admission.load = outputs.stats
+        self._admission.stepped(outputs.stats)
         for _, _, times in outputs.finished:
             self._admission.estimates.finished(times)
         self._observer.stepped(outputs)
@@ -51,7 +51,7 @@ def demand_of(prompts: Sequence[object], params: SamplingParams, deadline: float
         else:
             num_bytes += sum(map(num_text_bytes, strings_in(prompt)))
     return Demand(
-        num_sequences=params.n * len(prompts),
+        num_sequences=params.num_sequences * len(prompts),
         num_text_bytes=num_bytes,
         num_prompt_ids=num_ids,
         max_output_tokens=params.max_tokens,
@@ -112,7 +112,7 @@ def priority_of(given: int | None, limits: TenantLimits, *, is_used: bool) -> in
     if not is_used:
         raise UnsupportedParameter(
             f"priority is {given}; only 0 is allowed unless the server runs with "
-            "--scheduling-policy priority",
+            "--scheduling-policy priority or --reserve-high-priority",
             param="priority",
             code="unsupported_parameter",
         )

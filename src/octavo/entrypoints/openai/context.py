@@ -96,11 +96,13 @@ class Incoming:
         response_id: str,
     ) -> Ticket:
         """Raises `InvalidRequest` beyond the bound of one request, else as `OpenRequests.admit`."""
-        num_sequences = params.n * len(prompts)
+        num_sequences = params.num_sequences * len(prompts)
         limit = self.context.options.max_sequences_per_request
         if num_sequences > limit:
             raise InvalidRequest(
-                f"prompts x n is {num_sequences}; at most {limit} are allowed", param="n"
+                f"prompts x n (or best_of, or beam_width) is {num_sequences}; at most {limit} are"
+                " allowed",
+                param="n",
             )
         deadline = self.deadline(body)
         demand = await self.work(lambda: demand_of(prompts, params, deadline))

@@ -67,6 +67,11 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     min_tokens: int | None = None
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
+    best_of: int | None = None
+    use_beam_search: bool = False
+    beam_width: int | None = None
+    length_penalty: float | None = None
+    early_stopping: bool | Literal["never"] = False
     prompt_logprobs: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -78,9 +83,6 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     response_format: ResponseFormat | None = None
     priority: int | None = None
     timeout: float | None = None
-    best_of: Unsupported = None
-    use_beam_search: Unsupported = None
-    length_penalty: Unsupported = None
     allowed_token_ids: Unsupported = None
     bad_words: Unsupported = None
     structured_outputs: Unsupported = None
@@ -196,8 +198,6 @@ UNSUPPORTED_FIELDS: dict[type[RequestBody], frozenset[str]] = {
 
 NEUTRAL_VALUES: Mapping[str, tuple[Json, ...]] = MappingProxyType(
     {
-        "best_of": (1,),
-        "length_penalty": (1, 1.0),
         "stream_interval": (1,),
         "tool_choice": ("none", "auto"),
         "function_call": ("none", "auto"),

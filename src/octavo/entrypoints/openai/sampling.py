@@ -25,6 +25,11 @@ _SAME_NAME = (
     "include_stop_str_in_output",
     "ignore_eos",
     "min_tokens",
+    "best_of",
+    "use_beam_search",
+    "beam_width",
+    "length_penalty",
+    "early_stopping",
     "skip_special_tokens",
     "spaces_between_special_tokens",
 )
@@ -112,6 +117,10 @@ def _check_common(request: GenerationRequest) -> None:
         )
     if request.stream and request.prompt_logprobs is not None:
         raise _unsupported("prompt_logprobs", "is given with stream; use it without stream")
+    if request.stream and request.use_beam_search:
+        raise _unsupported("use_beam_search", "is true with stream; use it without stream")
+    if request.stream and (request.best_of or 1) > (request.n or 1):
+        raise _unsupported("best_of", f"is {request.best_of} with stream; use it without stream")
     if request.response_format is not None and request.response_format.type != "text":
         kind = request.response_format.type[:32]
         raise _unsupported("response_format", f"is of type {kind!r}; only 'text' is supported")

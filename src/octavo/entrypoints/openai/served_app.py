@@ -66,7 +66,7 @@ class ServedApp:
 def _takes_priority(config: EngineConfig) -> bool:
     """Whether a request's priority changes anything. Policies from outside may use it."""
     policy = config.scheduling_policy
-    return policy == "priority" or policy not in POLICIES
+    return policy == "priority" or policy not in POLICIES or config.reserve_high_priority > 0
 
 
 def _page_facts(front: Front) -> dict[str, str]:

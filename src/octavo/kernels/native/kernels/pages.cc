@@ -78,6 +78,26 @@ void write_token(const KvLayer& kv, int64_t slot, int64_t head, const float* key
              value);
 }
 
+// What a key loses before it is kept, as `KeyOffset` of ops/interface.py says.
+struct KeyOffset {
+  const float* vector;  // [kv_heads * head_dim], or null
+  int64_t head_dim;
+  int64_t half;     // columns of each half that rope rotates
+  int64_t turning;  // of these, how many keep what they have
+
+  void subtract(int64_t head, float* key) const {
+    const float* own = vector + head * head_dim;
+    for (int64_t d = turning; d < half; ++d) key[d] -= own[d];
+    for (int64_t d = half + turning; d < head_dim; ++d) key[d] -= own[d];
+  }
+};
+
+KeyOffset key_offset(const KernelCall& call, const Operand& vector, int64_t head_dim,
+                     int64_t rotary, int64_t turning) {
+  const bool is_none = vector.kind == OperandKind::kNone;
+  return {is_none ? nullptr : call.vector(vector), head_dim, rotary / 2, turning};
+}
+
 // What `rope_write_pages` does to each head of q and k.
 struct HeadTransform {
   const float* norm;  // [head_dim], or null
@@ -98,15 +118,23 @@ struct HeadTransform {
 }  // namespace
 
 void write_pages(const KernelCall& call) {
-  const Operand& k = call.instruction.inputs[0];
-  const Operand& v = call.instruction.inputs[1];
-  const KvLayer& kv = call.kv(call.instruction.inputs[2]);
+  const Instruction& in = call.instruction;
+  const Operand& k = in.inputs[0];
+  const Operand& v = in.inputs[1];
+  const KvLayer& kv = call.kv(in.inputs[2]);
+  const KeyOffset offset = key_offset(call, in.inputs[3], kv.head_dim, in.ints[0], in.ints[1]);
+  float* less = reinterpret_cast<float*>(call.scratch);
   with_element(kv.dtype, [&]<class T>(T*) {
     for_row_chunks(call, [&](int64_t first, int64_t last) {
       for (int64_t r = first; r < last; ++r) {
         for (int64_t h = 0; h < kv.num_kv_heads; ++h) {
-          write_token<T>(kv, call.step.slots[r], h, call.row<float>(k, r) + h * kv.head_dim,
-                         call.row<float>(v, r) + h * kv.head_dim);
+          const float* key = call.row<float>(k, r) + h * kv.head_dim;
+          if (offset.vector != nullptr) {
+            std::memcpy(less, key, static_cast<size_t>(kv.head_dim) * sizeof(float));
+            offset.subtract(h, less);
+            key = less;
+          }
+          write_token<T>(kv, call.step.slots[r], h, key, call.row<float>(v, r) + h * kv.head_dim);
         }
       }
     });
@@ -123,6 +151,7 @@ void rope_write_pages(const KernelCall& call) {
     return HeadTransform{weight, in.floats[0], dim, angles.width / 2};
   };
   const HeadTransform transform_q = transform(in.inputs[3]), transform_k = transform(in.inputs[4]);
+  const KeyOffset offset = key_offset(call, in.inputs[5], dim, angles.width, in.ints[3]);
   float* key = reinterpret_cast<float*>(call.scratch);
   with_element(kv.dtype, [&]<class T>(T*) {
     for_row_chunks(call, [&](int64_t first, int64_t last) {
@@ -133,6 +162,7 @@ void rope_write_pages(const KernelCall& call) {
         for (int64_t h = 0; h < q_heads; ++h) transform_q(q + h * dim, turn, q + h * dim);
         for (int64_t h = 0; h < kv_heads; ++h) {
           transform_k(k + h * dim, turn, key);
+          if (offset.vector != nullptr) offset.subtract(h, key);
           write_token<T>(kv, call.step.slots[r], h, key, k + (kv_heads + h) * dim);
         }
       }

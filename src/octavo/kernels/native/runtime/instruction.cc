@@ -121,9 +121,18 @@ void check_pages(const InstructionFields& f, const KvLayer& kv, int64_t heads, i
   check_equal(f, "the head size of the pages", kv.head_dim, dim);
 }
 
+// What keys lose: a vector of all their heads, but for `turning` columns of each half that rotates.
+void check_key_offset(const InstructionFields& f, const Operand& offset, int64_t width,
+                      int64_t rotary, int64_t turning) {
+  check_between(f, "the number of turning columns", turning, 0, rotary / 2);
+  if (offset.kind != OperandKind::kNone) check_equal(f, "the offset's width", offset.width, width);
+}
+
 void write_pages(const InstructionFields& f) {
   const KvLayer& kv = pages(f.inputs[2]);
   check_pages(f, kv, kv.num_kv_heads, kv.head_dim);
+  check_between(f, "the number of rotated columns", f.ints[0], 0, kv.head_dim);
+  check_key_offset(f, f.inputs[3], kv.num_kv_heads * kv.head_dim, f.ints[0], f.ints[1]);
   for (size_t i = 0; i < 2; ++i) check_heads(f, f.inputs[i], kv.num_kv_heads, kv.head_dim);
 }
 
@@ -137,6 +146,7 @@ void rope_write_pages(const InstructionFields& f) {
     if (f.inputs[i].kind == OperandKind::kNone) continue;
     check_equal(f, "the norm's width", f.inputs[i].width, dim);
   }
+  check_key_offset(f, f.inputs[5], kv_heads * dim, f.inputs[1].width, f.ints[3]);
 }
 
 void attention(const InstructionFields& f) {
@@ -182,8 +192,8 @@ constexpr Signature kSignatures[] = {
     {"gated_activation", "ff", "", "f", 1, 0, gated},
     {"head_rms_norm", "fv", "", "f", 2, 1, head_norm},
     {"rope", "ff", "", "f", 2, 0, rope},
-    {"write_pages", "ffk", "", "", 0, 0, write_pages},
-    {"rope_write_pages", "ffkVV", "", "f", 3, 1, rope_write_pages},
+    {"write_pages", "ffkV", "", "", 2, 0, write_pages},
+    {"rope_write_pages", "ffkVVV", "", "f", 4, 1, rope_write_pages},
     {"attention", "fk", "", "f", 4, 2, attention},
     {"attention_quantize", "fk", "", "q", 4, 2, attention_quantize},
     {"add", "ff", "", "f", 0, 0, equal_widths},

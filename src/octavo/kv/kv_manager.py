@@ -31,7 +31,7 @@ MAX_TENANT_SHARE = 0.5
 
 
 class KvManager:
-    """Operations are O(1) or O(pages touched), but for `stats`, which is O(sequences).
+    """Operations are O(1) or O(pages touched), but for `num_wasted_slots`.
 
     `max_pinned_pages` are kept back from the pages that sequences may count on (`num_slots`).
     """
@@ -231,7 +231,6 @@ class KvManager:
             prefix_hits=self._prefix_hits,
             num_saved_pages=pool.num_references - pool.num_used,
             num_pinned_pages=self._pins.num_pages,
-            num_wasted_slots=num_wasted_slots(self._num_indexed, pool, self.page_tokens),
             num_swap_slots=self._swap.num_slots,
             num_swapped_pages=self._swap.num_used,
             num_swapped_sequences=self._swap.num_sequences,
@@ -240,6 +239,10 @@ class KvManager:
             num_swap_ins=self._num_moves[MoveKind.SWAP_IN],
             num_evictions=pool.num_evictions,
         )
+
+    def num_wasted_slots(self) -> int:
+        """Slots of used pages that no token is meant for, each counted once. O(sequences)."""
+        return num_wasted_slots(self._num_indexed, self._pool, self.page_tokens)
 
     def check_invariants(self) -> None:
         """Raise AssertionError unless pages and tables agree. O(pages); for tests."""

@@ -51,7 +51,7 @@ class Door:
             sequence = scheduled.sequence
             if scheduled.samples and sequence.first_token_time == 0.0:
                 sequence.first_token_time = now
-                self._admission.started(self._grants[sequence])
+                self._admission.started(self._grants[sequence], now)
         for sequence in ended:
             self._admission.estimates.finished(times_of(sequence, now))
             self.close(sequence, now)

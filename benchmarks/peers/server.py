@@ -40,7 +40,7 @@ class HttpContender:
         self, name: str, command: Callable[[int], Command], *, is_stopped_when_idle: bool = True
     ) -> None:
         self.name = name
-        port = _free_port()
+        port = free_port()
         arguments, environment = command(port)
         self._url = f"http://127.0.0.1:{port}"
         start = time.perf_counter()
@@ -106,7 +106,8 @@ class HttpContender:
         )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody listens on at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

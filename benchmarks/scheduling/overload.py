@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.octavo import octavo_server
+from benchmarks.peers.process import PeerError
 from benchmarks.peers.server import HttpContender
 from octavo.bench.event_stream import get
 from octavo.bench.lengths import Fixed, Uniform
@@ -167,6 +168,8 @@ async def measure(subject: Subject, arguments: argparse.Namespace) -> dict[str, 
 
     await subject.load(workload(arguments.slots, seed=1), clients=arguments.slots)
     peak = await subject.load(workload(4 * arguments.slots, seed=2), clients=arguments.slots)
+    if len(peak.admitted) < len(peak.outcomes):
+        raise PeerError("the bounds refuse as many clients as there are slots: raise them")
     capacity = peak.tokens_per_second / arguments.output_len
     calm = await open_loop(CALM_LOAD * capacity, seed=3)
     overload = await open_loop(arguments.times * capacity, seed=4)

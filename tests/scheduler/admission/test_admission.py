@@ -7,6 +7,7 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.outputs import EngineStats, RequestTimes
@@ -64,7 +65,7 @@ def test_a_refused_request_costs_nothing() -> None:
     grant = _granted(admission, _ids(1))
     for _ in range(10):
         assert _refused(admission, _ids(1)).code == "tenant_queue_full"
-    admission.started(grant)
+    admission.started(grant, 0.0)
     _granted(admission, _ids(1))
 
 
@@ -136,7 +137,7 @@ def test_queued_requests_of_a_tenant(starts: bool) -> None:
     assert "2" in refusal.message
     _granted(admission, _ids(1), tenant="another")
     if starts:
-        admission.started(grants[0])
+        admission.started(grants[0], 0.0)
     else:
         admission.close(grants[0], 0, 0.0)
     _granted(admission, _ids(1))
@@ -149,7 +150,7 @@ def test_queued_tokens_of_a_tenant() -> None:
     _granted(admission, _ids(41), tenant="another")
     _granted(admission, _ids(40))
     assert _refused(admission, _ids(1)).code == "tenant_queue_tokens_full"
-    admission.started(grant)
+    admission.started(grant, 0.0)
     _granted(admission, _ids(60))
 
 
@@ -159,7 +160,7 @@ def test_sequences_in_all() -> None:
     assert _refused(admission, _ids(1, num_sequences=3)).code == "queue_full"
     _granted(admission, _ids(1, num_sequences=2), tenant="another")
     assert _refused(admission, LEAST_DEMAND).code == "queue_full"
-    admission.started(first)
+    admission.started(first, 0.0)
     assert _refused(admission, LEAST_DEMAND).code == "queue_full"
     admission.close(first, 0, 0.0)
     _granted(admission, _ids(1, num_sequences=3))
@@ -172,7 +173,7 @@ def test_queued_tokens_in_all() -> None:
     assert _refused(admission, _ids(41), tenant="b").code == "queue_tokens_full"
     _granted(admission, _ids(40), tenant="b")
     assert _refused(admission, LEAST_DEMAND).code == "queue_tokens_full"
-    admission.started(grant)
+    admission.started(grant, 0.0)
     _granted(admission, _ids(60))
 
 
@@ -197,7 +198,7 @@ def test_the_queue_shrinks_to_the_true_size_of_a_prompt() -> None:
 
 def test_a_full_queue_tells_when_enough_slots_come_free() -> None:
     admission = _admission(bounds=AdmissionBounds(num_slots=2, max_sequences=4))
-    assert admission.queue_seconds(4) == 0
+    assert admission.queue_seconds(0.0, 4) == 0
     _learn_slot_seconds(admission, 10.0)
     _granted(admission, _ids(1, num_sequences=4))
     assert _refused(admission, _ids(1)).retry_after_seconds == 5
@@ -211,23 +212,59 @@ def _learn_slot_seconds(admission: Admission, seconds: float) -> None:
 def test_the_predicted_wait_is_for_slots_or_for_prompts() -> None:
     admission = _admission(bounds=AdmissionBounds(num_slots=2, max_sequences=100))
     _learn_slot_seconds(admission, 10.0)
-    assert admission.queue_seconds(2) == 0
-    assert admission.queue_seconds(3) == 5
+    assert admission.queue_seconds(0.0, 2) == 0
+    assert admission.queue_seconds(0.0, 3) == 5
     _granted(admission, _ids(50, num_sequences=3))
-    assert admission.queue_seconds(1) == 10
+    assert admission.queue_seconds(0.0, 1) == 10
     admission.load = EngineStats(prompt_seconds_per_token=0.5)
-    assert admission.queue_seconds(1) == 25
+    assert admission.queue_seconds(0.0, 1) == 25
     admission.load = EngineStats(prompt_seconds_per_token=0.5, num_waiting_tokens=80)
-    assert admission.queue_seconds(1) == 40
+    assert admission.queue_seconds(0.0, 1) == 40
+
+
+def test_slots_come_free_no_sooner_than_those_who_run_can_end() -> None:
+    admission = _admission(bounds=AdmissionBounds(num_slots=2, max_sequences=100))
+    _learn_slot_seconds(admission, 1.0)
+    admission.estimates.finished(RequestTimes(decode_seconds=10, num_generation_tokens=11))
+    first = _granted(admission, _ids(1, max_output_tokens=20))
+    second = _granted(admission, _ids(1, max_output_tokens=60))
+    admission.started(first, 100.0)
+    admission.started(second, 100.0)
+    little = admission.estimates.slot_seconds / 2
+    assert admission.queue_seconds(100.0, 1) == 20
+    assert admission.queue_seconds(100.0, 2) == 60
+    assert admission.queue_seconds(105.0, 1) == 15
+    assert admission.queue_seconds(119.9, 1) == little
+    admission.close(first, 20, 120.0)
+    assert admission.queue_seconds(120.0, 1) == 0
+    assert admission.queue_seconds(120.0, 2) == 40
+
+
+def test_prompts_take_as_long_as_they_took_beside_decodes() -> None:
+    admission = _admission(bounds=AdmissionBounds(num_slots=2, max_sequences=100))
+    _granted(admission, _ids(50))
+    waiting = EngineStats(num_waiting_tokens=80, prompt_seconds_per_token=0.5)
+    admission.stepped(waiting)
+    assert admission.queue_seconds(0.0) == 40
+    step = {"num_step_tokens": 12, "num_generation_tokens": 2, "step_seconds": 20.0}
+    admission.stepped(replace(waiting, **step))
+    assert admission.queue_seconds(0.0) == 160
+    # A step without prompts in line, and an engine that was started anew, say nothing of that.
+    idle = replace(waiting, **step, num_waiting_tokens=0)
+    admission.stepped(idle)
+    admission.stepped(replace(idle, num_step_tokens=99, step_seconds=900.0))
+    admission.stepped(replace(waiting, num_waiting_tokens=10))
+    admission.stepped(replace(waiting, num_waiting_tokens=80))
+    assert admission.queue_seconds(0.0) == 160
 
 
 def test_where_pages_are_short_only_what_runs_counts_as_slots() -> None:
     admission = _admission(bounds=AdmissionBounds(num_slots=8, max_sequences=100))
     _learn_slot_seconds(admission, 10.0)
     _granted(admission, _ids(1, num_sequences=7))
-    assert admission.queue_seconds(1) == 0
+    assert admission.queue_seconds(0.0, 1) == 0
     admission.load = EngineStats(num_running=4, num_waiting_by_reason={"pages": 3})
-    assert admission.queue_seconds(1) == 10
+    assert admission.queue_seconds(0.0, 1) == 10
 
 
 def test_a_bound_on_the_predicted_wait() -> None:
@@ -302,7 +339,7 @@ def test_the_books_come_out_even_whatever_happens(events: list[tuple[str, int, i
         if what == "tokenise" and not grant.is_tokenised and grant.is_open:
             admission.tokenised(grant, size, 0.0)
         elif what == "start" and grant.is_open:
-            admission.started(grant)
+            admission.started(grant, 0.0)
         elif what == "close":
             admission.close(grant, size, 0.0)
         queued = [grant for grant in grants if grant.is_queued]

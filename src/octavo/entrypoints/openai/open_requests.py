@@ -182,7 +182,7 @@ class OpenRequests:
         self.admission.tokenised(ticket.grant, num_prompt_tokens, self._clock())
 
     def started(self, ticket: Ticket) -> None:
-        self.admission.started(ticket.grant)
+        self.admission.started(ticket.grant, self._clock())
 
     def forget(self, ticket: Ticket) -> None:
         if ticket in self._tickets:

@@ -68,6 +68,7 @@ class Grant:
     num_prompt_tokens: int
     num_output_tokens: int
     num_charged_tokens: float = 0
+    expected_end: float = 0
     is_tokenised: bool = False
     is_queued: bool = True
     is_open: bool = True
@@ -84,6 +85,7 @@ class Admission:
         self.num_sequences = 0
         self.num_queued_tokens = 0
         self._table = TenantTable(tenants)
+        self._started: set[Grant] = set()
 
     def refusal(self, tenant: str, demand: Demand, now: float) -> Refusal | None:
         """Why a request is refused; None if it is not. Books nothing."""
@@ -91,8 +93,8 @@ class Admission:
         prompt = self._num_prompt_tokens(demand)
         return (
             self._refused_by_rates(entry, prompt + self._num_output_tokens(demand), now)
-            or self._refused_by_tenant_queue(entry, prompt)
-            or self._refused_by_queue(demand.num_sequences, prompt)
+            or self._refused_by_tenant_queue(entry, prompt, now)
+            or self._refused_by_queue(demand.num_sequences, prompt, now)
             or self._refused_by_wait(demand, prompt, now)
         )
 
@@ -124,19 +126,22 @@ class Admission:
             num_text_tokens = num_prompt_tokens - grant.demand.num_prompt_ids
             self.estimates.tokenised(grant.demand.num_text_bytes, num_text_tokens)
 
-    def started(self, grant: Grant) -> None:
+    def started(self, grant: Grant, now: float) -> None:
         """Its first token has come: it waits no more. Idempotent."""
         if grant.is_queued:
-            grant.is_queued = False
-            grant.tenant.num_queued_requests -= 1
-            self._queue(grant.tenant, -grant.num_prompt_tokens)
+            self._leave_queue(grant)
+            num_tokens = grant.num_output_tokens / grant.demand.num_sequences
+            grant.expected_end = now + num_tokens * self.estimates.token_seconds
+            self._started.add(grant)
 
     def close(self, grant: Grant, num_output_tokens: int, now: float) -> None:
         """It is over, however it ended: charge for what was used. Idempotent."""
         if not grant.is_open:
             return
         grant.is_open = False
-        self.started(grant)
+        self._started.discard(grant)
+        if grant.is_queued:
+            self._leave_queue(grant)
         num_used = grant.num_prompt_tokens + num_output_tokens if grant.is_tokenised else 0
         self._charge(grant, num_used, now)
         grant.tenant.num_open -= 1
@@ -144,17 +149,42 @@ class Admission:
         if grant.demand.max_output_tokens is None and num_output_tokens:
             self.estimates.answered(num_output_tokens, grant.demand.num_sequences)
 
-    def queue_seconds(self, num_more_sequences: int = 1) -> float:
+    def stepped(self, stats: EngineStats) -> None:
+        """The engine's snapshot after a step."""
+        self.estimates.stepped(self.load, stats)
+        self.load = stats
+
+    def queue_seconds(self, now: float, num_more_sequences: int = 1) -> float:
         """Predicted wait of newcomers for their turn.
 
         Either slots are short: then the last of q sequences in line waits for q of them to come
         free, and N slots that are held for a mean time of S come free at the rate N / S (Little's
-        law). Or the prompts that are not computed yet are in the way.
+        law), though not before those that run are expected to end. Or the prompts that are not
+        computed yet are in the way.
         """
         num_in_line = self.num_sequences + num_more_sequences - self._num_slots
-        for_slot = max(0, num_in_line) / self._num_slots * self.estimates.slot_seconds
-        num_tokens = max(self.num_queued_tokens, self.load.num_waiting_tokens)
-        return max(for_slot, num_tokens * self.load.prompt_seconds_per_token)
+        for_prompts = self._prompt_seconds(
+            max(self.num_queued_tokens, self.load.num_waiting_tokens)
+        )
+        if num_in_line <= 0:
+            return for_prompts
+        for_slot = num_in_line / self._num_slots * self.estimates.slot_seconds
+        return max(for_slot, for_prompts, self._seconds_to_end(num_in_line, now))
+
+    def _seconds_to_end(self, num_sequences: int, now: float) -> float:
+        """Until so many of those that run have ended, or all."""
+        ends = sorted((grant.expected_end, grant.num_sequences) for grant in self._started)
+        for end, num_ending in ends:
+            num_sequences -= num_ending
+            if num_sequences <= 0:
+                return max(0.0, end - now)
+        return max(0.0, ends[-1][0] - now) if ends else 0.0
+
+    def _prompt_seconds(self, num_tokens: int) -> float:
+        """What a prompt token costs, and what one took while others waited: decodes have a share
+        of each step."""
+        each = max(self.load.prompt_seconds_per_token, self.estimates.prompt_token_seconds)
+        return num_tokens * each
 
     @property
     def _num_slots(self) -> int:
@@ -180,7 +210,9 @@ class Admission:
             )
         return None
 
-    def _refused_by_tenant_queue(self, tenant: Tenant, num_tokens: int) -> Refusal | None:
+    def _refused_by_tenant_queue(
+        self, tenant: Tenant, num_tokens: int, now: float
+    ) -> Refusal | None:
         limits = tenant.limits
         most = limits.max_queued_requests
         if most is not None and tenant.num_queued_requests >= most:
@@ -188,18 +220,18 @@ class Admission:
                 "tenant_queue_full",
                 f"{tenant.num_queued_requests} requests of this tenant wait for their first token; "
                 f"at most {most} are allowed",
-                self.queue_seconds(),
+                self.queue_seconds(now),
             )
         if _overflows(tenant.num_queued_tokens, num_tokens, limits.max_queued_tokens):
             return _refusal(
                 "tenant_queue_tokens_full",
                 f"{tenant.num_queued_tokens} prompt tokens of this tenant wait to be computed; "
                 f"with about {num_tokens} more there would be more than {limits.max_queued_tokens}",
-                self.queue_seconds(),
+                self.queue_seconds(now),
             )
         return None
 
-    def _refused_by_queue(self, num_sequences: int, num_tokens: int) -> Refusal | None:
+    def _refused_by_queue(self, num_sequences: int, num_tokens: int, now: float) -> Refusal | None:
         bounds = self.bounds
         num_beyond = self.num_sequences + min(num_sequences, bounds.max_sequences)
         num_beyond -= bounds.max_sequences
@@ -215,7 +247,7 @@ class Admission:
                 "queue_tokens_full",
                 f"{self.num_queued_tokens} prompt tokens wait to be computed; with about "
                 f"{num_tokens} more there would be more than {bounds.max_queued_tokens}",
-                self.queue_seconds(),
+                self.queue_seconds(now),
             )
         return None
 
@@ -223,7 +255,7 @@ class Admission:
         """An empty server refuses nobody for a prediction: what it learned may be out of date."""
         if self.num_sequences == 0:
             return None
-        wait = self.queue_seconds(demand.num_sequences)
+        wait = self.queue_seconds(now, demand.num_sequences)
         most = self.bounds.max_queue_seconds
         if most is not None and wait > most:
             return _refusal(
@@ -233,7 +265,7 @@ class Admission:
             )
         if demand.deadline is None:
             return None
-        seconds = wait + num_tokens * self.load.prompt_seconds_per_token
+        seconds = wait + self._prompt_seconds(num_tokens)
         seconds += demand.min_output_tokens * self.estimates.token_seconds
         left = demand.deadline - now
         if seconds > left:
@@ -252,6 +284,11 @@ class Admission:
         most = demand.max_output_tokens
         each = self.estimates.num_output_tokens if most is None else most
         return each * demand.num_sequences
+
+    def _leave_queue(self, grant: Grant) -> None:
+        grant.is_queued = False
+        grant.tenant.num_queued_requests -= 1
+        self._queue(grant.tenant, -grant.num_prompt_tokens)
 
     def _queue(self, tenant: Tenant, num_tokens: int) -> None:
         tenant.num_queued_tokens += num_tokens

@@ -97,7 +97,7 @@ def parse_arguments() -> argparse.Namespace:
 async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]:
     """Rounds of the probe stand before, between and behind the loads, so that the profile and what
     it is compared with are of the same minutes."""
-    plan = Plan()
+    plan = Plan(contexts=(16, 96), prompts=(1, 16, 32, 64, 128, 256, 512))
     rounds = [await probe_once(server, plan, 0)]
     capacity = simulated_capacity(await setup_of(server, rounds), arguments)
     print(f"capacity, simulated: {capacity:.2f} requests/s")

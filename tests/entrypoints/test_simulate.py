@@ -99,6 +99,11 @@ def test_a_server_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[st
     assert "does not list its models" in capsys.readouterr().err
 
 
+def test_weights_and_keys_have_types_of_accelerators(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate(*FEW, "--device", "h100", "--dtype", "fp8", "--kv-cache-dtype", "fp8") == 0
+    assert "8.03 GB as fp8" in capsys.readouterr().out
+
+
 def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     trace = tmp_path / "t.jsonl"
     trace.write_text('{"time": 0, "prompt_tokens": 30, "output_tokens": 3}\n' * 3)

@@ -39,13 +39,9 @@ class SwapBuffer:
 
 
 def _host_memory(num_bytes: int) -> U8:
-    if num_bytes == 0:
-        return np.empty(0, np.uint8)
     try:
-        memory = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        memory.madvise(mmap.MADV_HUGEPAGE)  # the first write of small pages takes 20 times as long
-        return np.frombuffer(memory, np.uint8)
-    except (OSError, ValueError, OverflowError) as error:
+        return np.empty(num_bytes, np.uint8)
+    except MemoryError as error:
         raise ConfigError(
             f"--swap-space is {num_bytes} bytes; this machine cannot provide so much memory"
         ) from error

@@ -78,9 +78,9 @@ class FakeRunner:
         self.steps.append(step)
         if self._on_run is not None:
             self._on_run(step)
+        self._memory.do(step.moves)  # before anything can fail, as in the real one
         if len(self.steps) - 1 in self._fail_on:
             raise RuntimeError("secret detail of the runner")
-        self._memory.do(step.moves)
         self._write(step)
         return StepResult([self._result(scheduled) for scheduled in step.sequences])
 

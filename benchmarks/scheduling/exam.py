@@ -47,7 +47,7 @@ class Client(Server):
 class Stream:
     """`rate` requests a second for `seconds`, by chance. Lengths as `octavo bench serve` has them.
 
-    `is_background`: ended when the others have all been answered.
+    `is_background`: ended when the others have all been answered. `start` is in seconds.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Stream:
     tenant: str = "tenant"
     fields: Mapping[str, object] = field(default_factory=dict)
     is_background: bool = False
+    start: float = 0.0
 
     @property
     def seed(self) -> int:
@@ -149,7 +150,9 @@ HEADER = f"{'milliseconds':34}{'n':>6}{'mean':>9}{'p50':>9}{'p90':>9}{'p99':>9}"
 
 async def _send(url: str, stream: Stream) -> list[Outcome]:
     requests = stream.requests()
-    arrivals = list(poisson_arrivals(len(requests), stream.rate, stream.seed))
+    arrivals = [
+        stream.start + at for at in poisson_arrivals(len(requests), stream.rate, stream.seed)
+    ]
     sender = client(url, stream.tenant, stream.fields)
     return await run_load(sender, requests, arrivals=arrivals)
 

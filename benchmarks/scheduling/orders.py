@@ -6,7 +6,7 @@ Each exam sends the same overload (more than the server can answer meanwhile) to
 `fcfs` and to one with the policy, and waits until all is answered.
 
 priority: one request in ten is urgent. Their time to first token should be short.
-sjf:      one request in five is ten times the work. The mean latency should fall.
+sjf:      one in nine is seven times the work, and fewer are sent. The mean latency should fall.
 deadline: half of the requests have to be answered soon, half later. More should be in time.
 """
 
@@ -49,7 +49,7 @@ def streams(exam: str, rate: float, seconds: float) -> list[Stream]:
     if exam == "priority":
         return [stream("urgent", 0.1, SHORT, priority=-1), stream("others", 0.9, SHORT)]
     if exam == "sjf":
-        return [stream("short", 0.8, SHORT), stream("long", 0.2, LONG)]
+        return [stream("short", 0.4, SHORT), stream("long", 0.05, LONG)]
     return [stream("soon", 0.5, SHORT, timeout=2.0), stream("later", 0.5, SHORT, timeout=20.0)]
 
 

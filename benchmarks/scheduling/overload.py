@@ -3,10 +3,9 @@
     PYTHONPATH=src:. python -m benchmarks.scheduling.overload [MODEL] [--seconds 60] [--times 10]
         [--slots 16] [--input-len 200] [--output-len 128] [--octavo FLAG=VALUE ...] [--json FILE]
 
-Four phases on one server: closed loop with as many clients as slots (the capacity), open loop with
-Poisson arrivals at 0.9 of it, at ten times of it, and single requests until one is answered as fast
-as at 0.9. `--octavo` gives flags of `octavo serve`, without dashes. The load generator shares the
-machine with the server.
+Closed loop with as many clients as slots: the capacity. On another server, which has the flags of
+`--octavo` (without dashes): open loop with Poisson arrivals at 0.9 of it, at ten times of it, and
+single requests until one is answered as fast as at 0.9. The load generator shares the machine.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.octavo import octavo_server
-from benchmarks.peers.process import PeerError
 from benchmarks.peers.server import HttpContender
 from octavo.bench.event_stream import get
 from octavo.bench.lengths import Fixed, Uniform
@@ -147,34 +146,39 @@ def _group_of(folder: Path) -> int:
         return -1
 
 
-async def measure(subject: Subject, arguments: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """Results by phase."""
+def workload(arguments: argparse.Namespace, num_prompts: int, seed: int) -> list[LoadRequest]:
+    least, most = arguments.input_len // 2, arguments.input_len * 3 // 2
+    made = Workload(
+        num_prompts=num_prompts,
+        input_lengths=Uniform(least, most),
+        output_lengths=Fixed(arguments.output_len),
+        seed=seed,
+    )
+    return made.requests()
 
-    def workload(num_prompts: int, seed: int) -> list[LoadRequest]:
-        least, most = arguments.input_len // 2, arguments.input_len * 3 // 2
-        outputs = Fixed(arguments.output_len)
-        made = Workload(
-            num_prompts=num_prompts,
-            input_lengths=Uniform(least, most),
-            output_lengths=outputs,
-            seed=seed,
-        )
-        return made.requests()
+
+async def measure_peak(subject: Subject, arguments: argparse.Namespace) -> Phase:
+    """The closed loop, after one round of it to warm up."""
+    slots = arguments.slots
+    await subject.load(workload(arguments, slots, seed=1), clients=slots)
+    return await subject.load(workload(arguments, 4 * slots, seed=2), clients=slots)
+
+
+async def measure(
+    subject: Subject, peak: Phase, arguments: argparse.Namespace
+) -> dict[str, dict[str, float]]:
+    """Results by phase."""
 
     async def open_loop(rate: float, seed: int) -> Phase:
         number = max(1, round(rate * arguments.seconds))
         arrivals = list(poisson_arrivals(number, rate, seed))
-        return await subject.load(workload(number, seed), arrivals=arrivals)
+        return await subject.load(workload(arguments, number, seed), arrivals=arrivals)
 
-    await subject.load(workload(arguments.slots, seed=1), clients=arguments.slots)
-    peak = await subject.load(workload(4 * arguments.slots, seed=2), clients=arguments.slots)
-    if len(peak.admitted) < len(peak.outcomes):
-        raise PeerError("the bounds refuse as many clients as there are slots: raise them")
     capacity = peak.tokens_per_second / arguments.output_len
     calm = await open_loop(CALM_LOAD * capacity, seed=3)
     overload = await open_loop(arguments.times * capacity, seed=4)
     calm_ttft = calm.results()["ttft_p99_seconds"]
-    recovery = await subject.recovery_seconds(workload(1, seed=5)[0], calm_ttft)
+    recovery = await subject.recovery_seconds(workload(arguments, 1, seed=5)[0], calm_ttft)
     phases = {"peak": peak, "calm": calm, "overload": overload}
     return {name: phase.results() for name, phase in phases.items()} | {
         "verdict": {
@@ -186,6 +190,22 @@ async def measure(subject: Subject, arguments: argparse.Namespace) -> dict[str, 
             "recovery_seconds": recovery,
         }
     }
+
+
+@contextmanager
+def serving(arguments: argparse.Namespace, flags: Sequence[str]) -> Iterator[Subject]:
+    """A server with these flags, while the context lasts."""
+    path = find_model(arguments.model)
+    slots = f"--max-num-seqs={arguments.slots}"
+    contender = HttpContender(
+        "octavo",
+        lambda port: octavo_server(path, arguments.threads, port, [slots, *flags]),
+        is_stopped_when_idle=False,
+    )
+    try:
+        yield Subject(contender.server, contender.pid)
+    finally:
+        contender.close()
 
 
 def main() -> None:
@@ -200,18 +220,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--octavo", nargs="*", default=[], metavar="FLAG=VALUE")
     arguments = parser.parse_args()
-    path = find_model(arguments.model)
-    flags = [f"--max-num-seqs={arguments.slots}", *(f"--{flag}" for flag in arguments.octavo)]
-    contender = HttpContender(
-        "octavo",
-        lambda port: octavo_server(path, arguments.threads, port, flags),
-        is_stopped_when_idle=False,
-    )
-    try:
-        subject = Subject(contender.server, contender.pid)
-        results = asyncio.run(measure(subject, arguments))
-    finally:
-        contender.close()
+    with serving(arguments, ()) as subject:
+        peak = asyncio.run(measure_peak(subject, arguments))
+    with serving(arguments, [f"--{flag}" for flag in arguments.octavo]) as subject:
+        results = asyncio.run(measure(subject, peak, arguments))
     for phase, found in results.items():
         print(phase)
         for name, value in found.items():

@@ -18,8 +18,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import msgspec
-
 from benchmarks.peers.octavo import octavo_server
 from benchmarks.peers.server import HttpContender
 from octavo.bench.lengths import parse_lengths
@@ -30,13 +28,24 @@ from octavo.config.engine import EngineConfig
 from octavo.config.machine import this_machine
 from octavo.hub.find import find_model
 from octavo.simulate.cluster import Source
-from octavo.simulate.measured import MeasuredTimes, Profile, fit, profile_to_json
-from octavo.simulate.probe import Plan, num_pages, probe
+from octavo.simulate.measured import MeasuredTimes, Sample, fit
+from octavo.simulate.probe import Plan, middle, num_pages, probe_once
 from octavo.simulate.simulation import Run, Setup, simulate
 from octavo.simulate.trace import TraceRequest
 
 PERCENTS = (50, 90, 99)
 NUM_SATURATING = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What was sent, and what the server made of it."""
+
+    rate: float
+    requests: Sequence[LoadRequest]
+    arrivals: Sequence[float]
+    outcomes: Sequence[Outcome]
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,45 +90,57 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--input-len", default="uniform:20:120")
     parser.add_argument("--output-len", default="uniform:8:40")
     parser.add_argument("--server", nargs="*", default=[], metavar="FLAG=VALUE")
-    parser.add_argument("--profile", type=Path, help="write the profile that was fitted")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
 
 async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]:
-    profile = await fitted(server)
-    if arguments.profile:
-        arguments.profile.write_bytes(profile_to_json(profile))
-    for line in MeasuredTimes(profile).assumptions:
-        print(line)
-    assert profile.num_pages is not None, "octavo's server tells its pages"
-    setup = Setup(times=MeasuredTimes(profile), num_pages=profile.num_pages)
-    capacity = simulated_capacity(setup, arguments)
+    """Rounds of the probe stand before, between and behind the loads, so that the profile and what
+    it is compared with are of the same minutes."""
+    plan = Plan(contexts=(16, 96), prompts=(1, 16, 32, 64, 128, 256, 512))
+    rounds = [await probe_once(server, plan, 0)]
+    capacity = simulated_capacity(await setup_of(server, rounds), arguments)
     print(f"capacity, simulated: {capacity:.2f} requests/s")
-    figures = []
+    loads = []
     for number, share in enumerate(arguments.shares):
-        rate = share * capacity
-        requests = workload(arguments, round(rate * arguments.seconds), number).requests()
-        arrivals = list(poisson_arrivals(len(requests), rate, number))
-        start = time.perf_counter()
-        outcomes = await run_load(server, requests, arrivals=arrivals)
-        seconds = time.perf_counter() - start
-        run = simulate(setup, Source(trace_of(outcomes, requests, arrivals)))
-        figures += figures_of(f"{share:.0%} {rate:.1f}/s", outcomes, seconds, run)
-    return figures
+        loads.append(await send(server, arguments, share * capacity, number))
+        rounds.append(await probe_once(server, plan, number + 1))
+    setup = await setup_of(server, rounds)
+    for line in setup.times.assumptions:
+        print(line)
+    return [figure for load in loads for figure in figures_of(load, simulate_load(setup, load))]
 
 
-async def fitted(server: Server) -> Profile:
+async def setup_of(server: Server, rounds: Sequence[Sequence[Sample]]) -> Setup:
+    pages = await num_pages(server)
+    assert pages is not None, "octavo's server tells its pages"
+    profile = fit(middle(rounds), server.model, "this machine")
+    options = EngineConfig()
+    return Setup(times=MeasuredTimes(profile), num_pages=pages, engine=options)
+
+
+async def send(server: Server, arguments: argparse.Namespace, rate: float, number: int) -> Load:
+    requests = workload(arguments, round(rate * arguments.seconds), number).requests()
+    arrivals = list(poisson_arrivals(len(requests), rate, number))
     start = time.perf_counter()
-    samples = await probe(server, Plan(prompts=(16, 32, 64, 128, 256, 512)))
-    profile = msgspec.structs.replace(
-        fit(samples, server.model, "this machine"),
-        num_pages=await num_pages(server),
-        max_num_seqs=EngineConfig().max_num_seqs,
-        max_num_batched_tokens=EngineConfig().max_num_batched_tokens,
-    )
-    print(f"fitted to {len(samples)} samples in {time.perf_counter() - start:.0f} s")
-    return profile
+    outcomes = await run_load(server, requests, arrivals=arrivals)
+    return Load(rate, requests, arrivals, outcomes, time.perf_counter() - start)
+
+
+def simulate_load(setup: Setup, load: Load) -> Run:
+    """With the prompts' true lengths, as the server counted them."""
+    trace = [
+        TraceRequest(
+            arrival_seconds=arrival,
+            num_prompt_tokens=outcome.num_prompt_tokens,
+            num_answer_tokens=request.max_tokens,
+            max_tokens=request.max_tokens,
+        )
+        for outcome, request, arrival in zip(
+            load.outcomes, load.requests, load.arrivals, strict=True
+        )
+    ]
+    return simulate(setup, Source(trace))
 
 
 def simulated_capacity(setup: Setup, arguments: argparse.Namespace) -> float:
@@ -146,33 +167,19 @@ def workload(arguments: argparse.Namespace, num_prompts: int, seed: int) -> Work
     )
 
 
-def trace_of(
-    outcomes: Sequence[Outcome], requests: Sequence[LoadRequest], arrivals: Sequence[float]
-) -> list[TraceRequest]:
-    """With the prompts' true lengths, as the server counted them."""
-    return [
-        TraceRequest(
-            arrival_seconds=arrival,
-            num_prompt_tokens=outcome.num_prompt_tokens,
-            num_answer_tokens=request.max_tokens,
-            max_tokens=request.max_tokens,
-        )
-        for outcome, request, arrival in zip(outcomes, requests, arrivals, strict=True)
-    ]
-
-
-def figures_of(load: str, outcomes: Sequence[Outcome], seconds: float, run: Run) -> list[Figure]:
-    failed = [outcome.error for outcome in outcomes if outcome.error]
+def figures_of(load: Load, run: Run) -> list[Figure]:
+    failed = [outcome.error for outcome in load.outcomes if outcome.error]
     if failed:
         raise SystemExit(f"{len(failed)} requests failed: {failed[0]}")
+    outcomes, name_of_load = load.outcomes, f"{load.rate:.1f}/s"
     finished = run.records.all_finished()
     num_tokens = sum(outcome.num_output_tokens for outcome in outcomes)
     simulated_tokens = sum(finished.num_output_tokens)
     figures = [
         Figure(
-            load,
+            name_of_load,
             "output tokens/s",
-            num_tokens / seconds,
+            num_tokens / load.seconds,
             simulated_tokens / run.records.last_seconds,
         )
     ]
@@ -185,7 +192,7 @@ def figures_of(load: str, outcomes: Sequence[Outcome], seconds: float, run: Run)
     for name, (real, simulated) in pairs.items():
         for percent in PERCENTS:
             values = [1e3 * percentile(sorted(one), percent) for one in (real, simulated)]
-            figures.append(Figure(load, f"{name} p{percent}, ms", *values))
+            figures.append(Figure(name_of_load, f"{name} p{percent}, ms", *values))
     return figures
 
 

@@ -101,7 +101,8 @@ def test_the_text_is_that_of_the_whole_answer_without_its_stop_token() -> None:
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_neither_crowds_nor_preemptions_change_the_answers(data: st.DataObject) -> None:
-    """Beams and others in few pages; somebody is preempted now and then, by either way."""
+    """Beams and others in few pages; somebody is preempted now and then, by either way, and
+    somebody gives up."""
     draw = random.Random(data.draw(st.integers(0, 2**32)))
     page_tokens = draw.choice((2, 4))
     scheduler = make_scheduler(
@@ -126,9 +127,12 @@ def test_neither_crowds_nor_preemptions_change_the_answers(data: st.DataObject) 
         if running and number % every == every - 1 and number < 300:
             scheduler.preempt(draw.choice(running), swap=draw.random() < 0.5)
             scheduler.kv.check_invariants()
+        if draw.random() < 0.01:
+            rig.engine.abort(draw.choice(requests).request_id)
     rig.drain()
     for request in requests:
-        if request.sampling_params.use_beam_search:
+        is_whole = rig.last((request.request_id, 0)).finish_reason != "abort"
+        if is_whole and request.sampling_params.use_beam_search:
             longest = scheduler._searches.longest(make_sequences(request, 0)[0])
             expect_answers(rig, request, longest - len(request.prompt_token_ids))
     assert not scheduler._searches._searches

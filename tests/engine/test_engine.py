@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from octavo.core.outputs import DEADLINE_EXCEEDED
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.engine import ENGINE_DEAD, OUTPUT_FAILED, STEP_FAILED, Engine
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
@@ -312,3 +313,35 @@ def test_the_tokenizer_of_the_fakes_satisfies_what_the_engine_asks() -> None:
     assert ByteTokenizer().decode([*b"ok"]) == "ok"
     rig.answer(make_request("?"))
     assert rig.text(("r", 0)) == "ok"
+
+
+def test_what_expires_in_the_queue_is_never_computed() -> None:
+    """L9."""
+    rig = Rig(scheduler=make_scheduler(max_num_seqs=1))
+    rig.engine.submit(make_request("abc", SamplingParams(max_tokens=30), request_id="first"))
+    deadline = rig.clock.now + 1
+    rig.engine.submit(make_request("xyz", request_id="late", deadline=deadline))
+    rig.step()
+    rig.clock.advance(2)
+    rig.step()
+    assert (rig.last(("late", 0)).finish_reason, rig.last(("late", 0)).error) == (
+        "error",
+        DEADLINE_EXCEEDED,
+    )
+    rig.drain()
+    computed = {item.sequence.key for step in rig.runner.steps for item in step.sequences}
+    assert computed == {("first", 0)}
+    assert rig.engine.stats().num_expired == 1
+
+
+def test_what_expires_while_it_runs_ends_with_an_error_and_its_pages_are_free() -> None:
+    rig = Rig()
+    deadline = rig.clock.now + 1
+    params = SamplingParams(max_tokens=30, n=2)
+    rig.engine.submit(make_request("abc", params, request_id="late", deadline=deadline))
+    for _ in range(3):
+        rig.step()
+    rig.clock.advance(1)
+    rig.step()
+    assert [rig.last(("late", index)).error for index in range(2)] == [DEADLINE_EXCEEDED] * 2
+    rig.drain()

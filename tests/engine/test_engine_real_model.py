@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from octavo.config.engine import EngineConfig
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.engine.engine import Engine
 from octavo.engine.front import Front, make_front
 from octavo.kv.kv_manager import KvManager
@@ -76,6 +78,15 @@ def make_engine(
     caching: bool = True,
     max_num_seqs: int = 8,
 ) -> Engine:
+    scheduler = make_scheduler(
+        parts, num_pages=num_pages, chunk=chunk, caching=caching, max_num_seqs=max_num_seqs
+    )
+    return Engine(scheduler, parts[1], parts[0].tokenizer)
+
+
+def make_scheduler(
+    parts: tuple[Front, Runner], *, num_pages: int, chunk: int, caching: bool, max_num_seqs: int
+) -> Scheduler:
     front, runner = parts
     limits = SchedulerConfig(
         max_num_seqs=min(max_num_seqs, chunk),
@@ -84,11 +95,15 @@ def make_engine(
         max_logit_rows=runner.max_logit_rows,
         eos_token_ids=front.tokenizer.stop_token_ids,
     )
-    kv = KvManager(num_pages, enable_prefix_caching=caching)
-    return Engine(Scheduler(limits, kv), runner, front.tokenizer)
+    kv = KvManager(num_pages, enable_prefix_caching=caching, num_swap_slots=runner.num_swap_slots)
+    return Scheduler(limits, kv)
 
 
-def answer(engine: Engine, requests: list[EngineRequest]) -> dict[tuple[str, int], Answer]:
+def answer(
+    engine: Engine,
+    requests: list[EngineRequest],
+    between_steps: Callable[[], None] = lambda: None,
+) -> dict[tuple[str, int], Answer]:
     said: dict[tuple[str, int], Answer] = {}
     for request in requests:
         engine.submit(request)
@@ -97,6 +112,7 @@ def answer(engine: Engine, requests: list[EngineRequest]) -> dict[tuple[str, int
             ids, text, logprobs = said.get((out.request_id, out.index), ([], "", []))
             new = [entry.logprob for entry in out.logprobs or []]
             said[out.request_id, out.index] = (ids + out.token_ids, text + out.text, logprobs + new)
+        between_steps()
     assert engine.stats().num_used_pages == 0
     return said
 
@@ -162,3 +178,39 @@ def test_alone_equals_preempted(
     engine = make_engine(parts, num_pages=8)
     assert answer(engine, requests) == alone
     assert engine.stats().num_preemptions > 0
+
+
+class Disturber:
+    """Computes as the runner does, and takes the pages of all that run after every third step."""
+
+    def __init__(self, scheduler: Scheduler, runner: Runner, *, swap: bool) -> None:
+        self._scheduler, self._runner, self._swap = scheduler, runner, swap
+        self._num_steps = 0
+
+    def run(self, step: ScheduledStep) -> StepResult:
+        return self._runner.run(step)
+
+    def disturb(self) -> None:
+        self._num_steps += 1
+        if self._num_steps % 3 == 0:
+            for sequence in list(self._scheduler._running):
+                self._scheduler.preempt(sequence, swap=self._swap)
+
+
+@pytest.mark.parametrize("caching", [False, True])
+@pytest.mark.parametrize("swap", [False, True])
+def test_alone_equals_preempted_again_and_again(
+    swap: bool,
+    caching: bool,
+    parts: tuple[Front, Runner],
+    requests: list[EngineRequest],
+    alone: dict[tuple[str, int], Answer],
+) -> None:
+    """Computed again, or swapped out and in; forks of a prompt among them."""
+    scheduler = make_scheduler(parts, num_pages=64, chunk=128, caching=caching, max_num_seqs=8)
+    runner = Disturber(scheduler, parts[1], swap=swap)
+    engine = Engine(scheduler, runner, parts[0].tokenizer)
+    assert answer(engine, requests, between_steps=runner.disturb) == alone
+    stats = engine.stats()
+    assert stats.num_preemptions > 20
+    assert (stats.num_swapped_in_pages > 20) == swap

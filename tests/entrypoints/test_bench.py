@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from octavo.bench.report import Report, report_from_json, report_to_json
-from octavo.config.server import ServerConfig
 from octavo.entrypoints.cli.bench import SUBJECTS
 from octavo.entrypoints.cli.main import run_command
-from octavo.entrypoints.openai.http_server import DrainingServer
 from tests.bench.reports import metric, report
-from tests.server.harness import Setup
-from tests.server.harness import run as run_server
 
 SMALL = ["--max-model-len", "256", "--max-num-seqs", "4", "--kv-cache-memory", "64M"]
 
@@ -28,32 +20,6 @@ def bench(*arguments: object) -> int:
 
 def read(path: Path) -> Report:
     return report_from_json(path.read_bytes(), str(path))
-
-
-@pytest.fixture
-def base_url() -> Iterator[str]:
-    """A fake model's server on a socket of its own thread."""
-    urls: list[str] = []
-    is_ready, may_end = threading.Event(), threading.Event()
-
-    async def serve(server) -> None:  # type: ignore[no-untyped-def]
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            urls.append(f"http://127.0.0.1:{listener.getsockname()[1]}")
-            http = DrainingServer(server.app, ServerConfig(), is_ready.set)
-            serving = asyncio.create_task(http.serve(sockets=[listener]))
-            await asyncio.to_thread(may_end.wait)
-            http.should_exit = True
-            await serving
-
-    thread = threading.Thread(target=lambda: run_server(serve, Setup()))
-    thread.start()
-    try:
-        assert is_ready.wait(30)
-        yield urls[0]
-    finally:
-        may_end.set()
-        thread.join()
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

@@ -7,10 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import octavo.entrypoints.cli.simulate_fit
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.report import Metric, Report, report_to_json
 from octavo.entrypoints.cli.main import run_command
+from octavo.simulate.measured import Sample, profile_from_json
 from octavo.simulate.report import SimulationReport
+from octavo.simulate.step_load import StepLoad
 
 FEW = ("--num-requests", "40", "--request-rate", "20", "--lengths", "alpaca")
 
@@ -68,6 +71,37 @@ def test_a_profile_is_fitted_and_used(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "give --num-pages" in capsys.readouterr().err
     assert simulate(*FEW, "--profile", profile, "--num-pages", 500, "--max-num-seqs", 8) == 0
     assert "measured: tiny" in capsys.readouterr().out
+
+
+def test_a_server_is_measured(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    base_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The fake model says all at once; so only its name and pages are the server's own here."""
+
+    async def measured(*_: object) -> list[Sample]:
+        steps = (StepLoad(n, n, n, 9 * n, 0, 9 * n) for n in (1, 2))
+        return [Sample([step], 0.001 * step.num_tokens) for step in steps]
+
+    monkeypatch.setattr(octavo.entrypoints.cli.simulate_fit, "probe", measured)
+    profile = tmp_path / "profile.json"
+    assert simulate("fit", base_url, "--max-num-seqs", 2, "-o", profile) == 0
+    assert "measured: fake" in capsys.readouterr().out
+    made = profile_from_json(profile.read_bytes(), "profile")
+    assert (made.max_num_seqs, made.max_num_batched_tokens) == (2, 512)
+    assert simulate(*FEW, "--profile", profile, "--num-pages", 99) == 0
+
+
+def test_a_server_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate("fit", "http://127.0.0.1:1") == 1
+    assert "does not list its models" in capsys.readouterr().err
+
+
+def test_weights_and_keys_have_types_of_accelerators(capsys: pytest.CaptureFixture[str]) -> None:
+    assert simulate(*FEW, "--device", "h100", "--dtype", "fp8", "--kv-cache-dtype", "fp8") == 0
+    assert "8.03 GB as fp8" in capsys.readouterr().out
 
 
 def test_a_trace_is_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

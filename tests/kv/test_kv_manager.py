@@ -238,6 +238,19 @@ def test_a_fork_within_a_full_page_leaves_the_cached_page_alone() -> None:
     kv.check_invariants()
 
 
+def test_a_fork_is_cached_under_its_own_tokens_where_it_leaves_the_parents_text() -> None:
+    kv = KvManager(3, PAGE)
+    parent = make_sequence([1, 2, 3, 4, 5, 6, 7, 8])
+    assert admit(kv, parent)
+    compute_all(kv, parent)
+    child = forked(kv, parent, 6, 9, 9)
+    kv.free(parent)
+    assert kv.grow(child, 8)
+    compute_all(kv, child)
+    assert len(kv.find_prefix(make_sequence([1, 2, 3, 4, 5, 6, 7, 8, 0]))) == 1
+    assert kv.find_prefix(make_sequence([1, 2, 3, 4, 5, 6, 9, 9, 0])) == child.page_table
+
+
 def test_a_forks_own_pages_are_cached_when_they_are_full() -> None:
     kv = KvManager(8, PAGE)
     parent = make_sequence([1, 2, 3, 4, 5, 6])
@@ -340,14 +353,14 @@ def test_waste_is_what_no_token_is_meant_for_once_per_page() -> None:
     kv = KvManager(8, PAGE)
     parent = make_sequence([1, 2, 3, 4, 5])
     assert admit(kv, parent)
-    assert kv.stats().num_wasted_slots == 3
+    assert kv.num_wasted_slots() == 3
     compute_all(kv, parent)
     forked(kv, parent, 5, 6)
-    assert kv.stats().num_wasted_slots == 2
+    assert kv.num_wasted_slots() == 2
     forked(kv, parent, 3, 6)  # ends in a page that others have filled
-    assert kv.stats().num_wasted_slots == 2
+    assert kv.num_wasted_slots() == 2
     kv.free(parent)
-    assert kv.stats().num_wasted_slots == 2
+    assert kv.num_wasted_slots() == 2
 
 
 def test_one_tenants_flood_does_not_evict_anothers_cache() -> None:

@@ -154,6 +154,16 @@ def test_requests_of_a_dead_engine_finish_as_errors_and_its_counters_go_on() -> 
     assert values["octavo:steps_total"] == 6
 
 
+def test_requests_that_were_aborted_as_the_engine_died_finish_as_aborted() -> None:
+    metrics = _metrics()
+    _submit(metrics, "given up", n=2)
+    _submit(metrics, "open")
+    metrics.lost(("open",))
+    values = _samples(metrics)
+    assert values["vllm:request_success_total finished_reason=abort"] == 2
+    assert values["vllm:request_success_total finished_reason=error"] == 1
+
+
 def test_start_up_is_shown_by_phase() -> None:
     metrics = _metrics()
     metrics.started({"load": 0.5, "total": 0.75}, num_pages=9)

@@ -31,7 +31,7 @@ from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.picks import BestOf
 from octavo.engine.prefix_store import PrefixStore
 from octavo.engine.sequences import make_sequences, times_of
-from octavo.engine.snapshot import snapshot_of
+from octavo.engine.snapshot import Snapshots
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
@@ -81,6 +81,7 @@ class Engine:
         self._scheduler = scheduler
         self._prefix_store = prefix_store
         self._runner = runner
+        self._snapshots = Snapshots(scheduler)
         self._outputs = OutputProcessor(tokenizer)
         self._can_write = tokenizer is not None
         self._seeds = random.Random(seed)
@@ -169,8 +170,7 @@ class Engine:
 
     def stats(self) -> EngineStats:
         counters = self._counters
-        return snapshot_of(
-            self._scheduler,
+        return self._snapshots.take(
             num_steps=counters.num_steps,
             num_prompt_tokens=counters.num_prompt_tokens,
             num_generation_tokens=counters.num_generation_tokens,

@@ -1,6 +1,6 @@
 """What the engine says of itself after each step: the scheduler's and the pages' figures together.
 
-O(running sequences); how many wait makes no difference.
+How many wait makes no difference to its cost; how many run, only in every sixteenth step.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ MAX_TENANTS = 32
 """Tenants whose waiting sequences are reported: those with the most."""
 
 
+STEPS_BETWEEN_LOOKS = 16
+
+
 class EngineCounts(TypedDict):
     """What the engine itself counts; see `EngineStats`."""
 
@@ -29,32 +32,44 @@ class EngineCounts(TypedDict):
     python_cpu_seconds: float
 
 
-def snapshot_of(scheduler: Scheduler, **counts: Unpack[EngineCounts]) -> EngineStats:
-    kv = scheduler.kv.stats()
-    _, token_seconds, sequence_seconds, _ = scheduler.step_time.coefficients
-    return EngineStats(
-        num_running=scheduler.num_running,
-        num_waiting=scheduler.num_waiting,
-        num_pages=kv.num_pages,
-        num_used_pages=kv.num_used_pages,
-        num_cached_pages=kv.num_cached_pages,
-        num_preemptions=scheduler.counters.num_preemptions,
-        prefix_cache_queries=kv.prefix_queries,
-        prefix_cache_hits=kv.prefix_hits,
-        num_waiting_tokens=scheduler.num_unread_tokens(),
-        prompt_seconds_per_token=scheduler.seconds_per_prompt_token(),
-        step_seconds_per_sequence=token_seconds + sequence_seconds,
-        num_swapped=kv.num_swapped_sequences,
-        num_copied_pages=kv.num_copies,
-        num_swapped_out_pages=kv.num_swap_outs,
-        num_swapped_in_pages=kv.num_swap_ins,
-        num_wasted_tokens=scheduler.counters.num_wasted_tokens,
-        num_wasted_slots=kv.num_wasted_slots,
-        num_expired=scheduler.counters.num_expired,
-        num_waiting_by_reason=scheduler.waiting_by_reason(),
-        num_waiting_by_tenant=_largest(scheduler.waiting_by_tenant()),
-        **counts,
-    )
+class Snapshots:
+    """Of one scheduler. What costs a look at every running sequence is looked at now and then."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._num_unread_tokens = 0
+        self._num_wasted_slots = 0
+
+    def take(self, **counts: Unpack[EngineCounts]) -> EngineStats:
+        scheduler = self._scheduler
+        if counts["num_steps"] % STEPS_BETWEEN_LOOKS == 0 or not scheduler.has_work:
+            self._num_unread_tokens = scheduler.num_unread_tokens()
+            self._num_wasted_slots = scheduler.kv.num_wasted_slots()
+        kv = scheduler.kv.stats()
+        _, token_seconds, sequence_seconds, _ = scheduler.step_time.coefficients
+        return EngineStats(
+            num_running=scheduler.num_running,
+            num_waiting=scheduler.num_waiting,
+            num_pages=kv.num_pages,
+            num_used_pages=kv.num_used_pages,
+            num_cached_pages=kv.num_cached_pages,
+            num_preemptions=scheduler.counters.num_preemptions,
+            prefix_cache_queries=kv.prefix_queries,
+            prefix_cache_hits=kv.prefix_hits,
+            num_waiting_tokens=self._num_unread_tokens,
+            prompt_seconds_per_token=scheduler.seconds_per_prompt_token(),
+            step_seconds_per_sequence=token_seconds + sequence_seconds,
+            num_swapped=kv.num_swapped_sequences,
+            num_copied_pages=kv.num_copies,
+            num_swapped_out_pages=kv.num_swap_outs,
+            num_swapped_in_pages=kv.num_swap_ins,
+            num_wasted_tokens=scheduler.counters.num_wasted_tokens,
+            num_wasted_slots=self._num_wasted_slots,
+            num_expired=scheduler.counters.num_expired,
+            num_waiting_by_reason=scheduler.waiting_by_reason(),
+            num_waiting_by_tenant=_largest(scheduler.waiting_by_tenant()),
+            **counts,
+        )
 
 
 def _largest(counts: Mapping[str, int]) -> dict[str, int]:

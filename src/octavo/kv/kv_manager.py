@@ -31,7 +31,7 @@ MAX_TENANT_SHARE = 0.5
 
 
 class KvManager:
-    """Operations are O(1) or O(pages touched), but for `stats`, which is O(sequences).
+    """Operations are O(1) or O(pages touched), but for `num_wasted_slots`.
 
     `max_pinned_pages` are kept back from the pages that sequences may count on (`num_slots`).
     """
@@ -110,18 +110,22 @@ class KvManager:
     def grow(self, sequence: Sequence, num_tokens: int) -> bool:
         """Make its page table cover `num_tokens` tokens, and the page that is written next its own.
         All or nothing; false if pages lack."""
-        if self.num_pages_to_grow(sequence, num_tokens) > self._pool.num_free:
+        num_taken = self.num_pages_to_grow(sequence, num_tokens)
+        if num_taken > self._pool.num_free:
             return False
-        self._num_indexed.setdefault(sequence, 0)
         self._own_next_page(sequence)
-        while len(sequence.page_table) < self._num_pages_for(num_tokens):
-            sequence.page_table.append(self._take(sequence))
+        if num_taken > 0:
+            self._num_indexed.setdefault(sequence, 0)
+            while len(sequence.page_table) < self._num_pages_for(num_tokens):
+                sequence.page_table.append(self._take(sequence))
         return True
 
     def num_pages_to_grow(self, sequence: Sequence, num_tokens: int) -> int:
         """How many free pages `grow` would take: missing ones, and one for a copy."""
-        num_missing = self._num_pages_for(num_tokens) - len(sequence.page_table)
-        return max(0, num_missing) + int(self._shares_next_page(sequence))
+        table = sequence.page_table
+        position = sequence.num_computed_tokens // self.page_tokens
+        is_shared = position < len(table) and self._pool.ref_count(table[position]) > 1
+        return max(0, self._num_pages_for(num_tokens) - len(table)) + int(is_shared)
 
     def num_private_pages(self, sequence: Sequence) -> int:
         """How many pages would be free if it gave back all it has."""
@@ -227,7 +231,6 @@ class KvManager:
             prefix_hits=self._prefix_hits,
             num_saved_pages=pool.num_references - pool.num_used,
             num_pinned_pages=self._pins.num_pages,
-            num_wasted_slots=num_wasted_slots(self._num_indexed, pool, self.page_tokens),
             num_swap_slots=self._swap.num_slots,
             num_swapped_pages=self._swap.num_used,
             num_swapped_sequences=self._swap.num_sequences,
@@ -236,6 +239,10 @@ class KvManager:
             num_swap_ins=self._num_moves[MoveKind.SWAP_IN],
             num_evictions=pool.num_evictions,
         )
+
+    def num_wasted_slots(self) -> int:
+        """Slots of used pages that no token is meant for, each counted once. O(sequences)."""
+        return num_wasted_slots(self._num_indexed, self._pool, self.page_tokens)
 
     def check_invariants(self) -> None:
         """Raise AssertionError unless pages and tables agree. O(pages); for tests."""
@@ -284,13 +291,8 @@ class KvManager:
         keep = self._index.holds(page)
         self._pool.release(page, keep=keep, owner=sequence.request.tenant)
 
-    def _shares_next_page(self, sequence: Sequence) -> bool:
-        """Whether its next token would go into a page that somebody else can read."""
-        position = sequence.num_computed_tokens // self.page_tokens
-        table = sequence.page_table
-        return position < len(table) and self._pool.ref_count(table[position]) > 1
-
     def _own_next_page(self, sequence: Sequence) -> None:
+        """Make the page that its next token goes into one that nobody else can read."""
         position = sequence.num_computed_tokens // self.page_tokens
         if position >= len(sequence.page_table):
             return

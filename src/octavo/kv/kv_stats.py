@@ -16,7 +16,6 @@ class KvStats:
     used + cached + blank pages are all pages; `num_cached_pages` only the prefix cache holds, so
     they count as free. Prefix queries and hits are prompt tokens that were asked of and served by
     the cache. `num_saved_pages`: so many pages more would be used if nobody shared one.
-    `num_wasted_slots`: slots of used pages that no token is meant for, each counted once.
     """
 
     num_pages: int
@@ -26,7 +25,6 @@ class KvStats:
     prefix_hits: int
     num_saved_pages: int
     num_pinned_pages: int
-    num_wasted_slots: int
     num_swap_slots: int
     num_swapped_pages: int
     num_swapped_sequences: int

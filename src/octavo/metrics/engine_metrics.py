@@ -122,10 +122,15 @@ class EngineMetrics:
         self._scheduling.show(self._stats)
 
     def lost(self, request_ids: Iterable[str]) -> None:
+        """The engine died. What is open here beside `request_ids` had been aborted, and the engine
+        did not come to say so."""
         self._count()
         for request_id in request_ids:
             if entry := self._open.pop(request_id, None):
                 self._finished["error"].inc(entry.num_open)
+        for entry in self._open.values():
+            self._finished["abort"].inc(entry.num_open)
+        self._open.clear()
         self._stats = EngineStats()
         self._show()
 

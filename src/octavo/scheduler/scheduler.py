@@ -55,7 +55,7 @@ from octavo.scheduler.step_time import StepTimeModel, StepWork
 from octavo.scheduler.stopping import Finish, finish_of
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SequenceUpdate:
     """What a step did to one sequence. `finish` is set when token ids or lengths ended it.
 
@@ -276,7 +276,7 @@ class Scheduler:
 
     def _grow(self, sequence: Sequence) -> bool:
         """Pages for all its tokens: out of its own promise, or of what nobody was promised."""
-        num_pages = self.kv.num_pages_to_grow(sequence, sequence.num_tokens)
+        num_pages = self.kv.num_pages_to_grow(sequence, len(sequence.token_ids))
         if num_pages == 0:
             return True
         holder = self._searches.lead_of(sequence)
@@ -417,7 +417,7 @@ class Scheduler:
         sequence.num_computed_tokens = scheduled.start + scheduled.num_tokens
         self.kv.commit(sequence)
         self._ready.charge(self._tickets[sequence], scheduled.num_tokens)
-        if sequence.num_computed_tokens >= sequence.num_prompt_tokens:
+        if self._followers and sequence.num_computed_tokens >= sequence.num_prompt_tokens:
             self._release_followers(sequence)
         if num_wanted_tokens(sequence) > 0:
             return SequenceUpdate(sequence, scheduled, result, None)

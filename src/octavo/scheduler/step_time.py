@@ -32,6 +32,12 @@ ATTENDED_UNIT = 1024.0
 Vector = list[float]
 
 
+def num_attended_tokens(start: int, num_tokens: int) -> int:
+    """How many tokens a sequence's tokens [start, start + num_tokens) look back at, themselves
+    included."""
+    return num_tokens * start + num_tokens * (num_tokens + 1) // 2
+
+
 class StepWork(NamedTuple):
     """How big a step is. `num_attended_tokens`: over all its tokens, how many each looks back at,
     itself included."""
@@ -42,11 +48,10 @@ class StepWork(NamedTuple):
 
     def plus(self, start: int, num_tokens: int) -> StepWork:
         """With a chunk of one more sequence, tokens [start, start + num_tokens)."""
-        attended = num_tokens * start + num_tokens * (num_tokens + 1) // 2
         return StepWork(
             self.num_tokens + num_tokens,
             self.num_sequences + 1,
-            self.num_attended_tokens + attended,
+            self.num_attended_tokens + num_attended_tokens(start, num_tokens),
         )
 
     @property

@@ -25,7 +25,8 @@ def finish_of(
     A stop token wins over the length limits, and does not count before `min_tokens` are there.
     """
     params = sequence.params
-    num_output = sequence.num_output_tokens
+    num_tokens = len(sequence.token_ids)
+    num_output = num_tokens - sequence.num_prompt_tokens
     if num_output > 0 and num_output >= params.min_tokens:
         token_id = sequence.token_ids[-1]
         if not params.ignore_eos and token_id in eos_token_ids:
@@ -34,6 +35,6 @@ def finish_of(
             return Finish("stop", token_id)
     if params.max_tokens is not None and num_output >= params.max_tokens:
         return Finish("length")
-    if sequence.num_tokens >= max_sequence_tokens:
+    if num_tokens >= max_sequence_tokens:
         return Finish("length")
     return None

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from octavo.core.schedule import ScheduledStep
 from octavo.core.sequence import Sequence
 from octavo.engine.sequences import times_of
-from octavo.engine.snapshot import snapshot_of
+from octavo.engine.snapshot import Snapshots
 from octavo.scheduler.admission.admission import Admission, Demand, Grant, Refusal
 from octavo.scheduler.scheduler import Scheduler
 
@@ -22,6 +22,8 @@ class Door:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._grants: dict[Sequence, Grant] = {}
+        self._snapshots: Snapshots | None = None
+        self._num_steps = 0
 
     def admit(self, sequence: Sequence, now: float) -> bool:
         request = sequence.request
@@ -55,9 +57,11 @@ class Door:
         for sequence in ended:
             self._admission.estimates.finished(times_of(sequence, now))
             self.close(sequence, now)
-        self._admission.load = snapshot_of(
-            scheduler,
-            num_steps=0,
+        self._num_steps += 1
+        if self._snapshots is None:
+            self._snapshots = Snapshots(scheduler)
+        self._admission.load = self._snapshots.take(
+            num_steps=self._num_steps,
             num_prompt_tokens=0,
             num_generation_tokens=0,
             num_step_tokens=0,

@@ -8,8 +8,8 @@ server needs around them. All of the server's own costs are in these times. Know
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
@@ -26,41 +26,59 @@ NUM_PAGES = re.compile(r'^vllm:cache_config_info\{.*num_gpu_blocks="(\d+)"', re.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`crowds` and `contexts` (words of prompt) of decodes; `prompts` (words) alone. Each prompt is
-    sent `repeats` times. `max_step_tokens` is the server's own bound."""
+    """`crowds` and `contexts` (words of prompt) of decodes; `prompts` (words) that come alone.
+    `max_step_tokens` is the server's own bound. A prompt of one word tells a request's cost, since
+    its step is that of a decode; prompts as long as a crowd is large tell that of drawing a token.
+
+    All is measured once in each of `rounds`, and medians are taken over these: what else a machine
+    does comes and goes, and spoils some of all rather than all of some.
+    """
 
     crowds: Sequence[int] = (1, 2, 4, 8, 16, 32)
-    contexts: Sequence[int] = (16, 256)
-    prompts: Sequence[int] = (16, 64, 128, 256, 512, 1024)
-    num_answer_tokens: int = 32
-    repeats: int = 5
+    contexts: Sequence[int] = (16, 160)
+    prompts: Sequence[int] = (1, 16, 32, 64, 128, 256, 512, 768)
+    num_answer_tokens: int = 24
+    rounds: int = 3
     max_step_tokens: int = 512
 
     @property
-    def num_measurements(self) -> int:
-        return len(self.crowds) * len(self.contexts) + len(self.prompts)
+    def cases(self) -> list[tuple[int, int]]:
+        """(Words of prompt, crowd); a crowd of 0 is a prompt alone."""
+        decodes = [(words, crowd) for words in self.contexts for crowd in self.crowds]
+        return decodes + [(words, 0) for words in self.prompts]
 
 
 async def probe(
     server: Server, plan: Plan, on_measured: Callable[[int, int], None] | None = None
 ) -> list[Sample]:
     """Raises LoadError when the server refuses or fails a request."""
-    samples = []
-    for number, (words, crowd) in enumerate(_cases(plan)):
-        if crowd:
-            samples.append(await _decodes(server, plan, words, crowd))
-        else:
-            samples += await _prompts(server, plan, words)
+    found = []
+    for number in range(plan.rounds):
+        found.append(await probe_once(server, plan, number))
         if on_measured is not None:
-            on_measured(number + 1, plan.num_measurements)
-    return samples
+            on_measured(number + 1, plan.rounds)
+    return middle(found)
 
 
-def _cases(plan: Plan) -> Iterator[tuple[int, int]]:
-    """(Words of prompt, crowd); a crowd of 0 is a prompt alone. In between, so that what else the
-    machine does spoils some of both rather than all of one."""
-    yield from ((words, crowd) for words in plan.contexts for crowd in plan.crowds)
-    yield from ((words, 0) for words in plan.prompts)
+async def probe_once(server: Server, plan: Plan, number: int) -> list[Sample]:
+    """One round; its number makes the prompts new. The first case is done twice: it is slow."""
+    await _decodes(server, plan, *plan.cases[0], seed=2 * number)
+    return [
+        await (
+            _decodes(server, plan, words, crowd, seed=2 * number + 1)
+            if crowd
+            else _prompt(server, plan, words, seed=number)
+        )
+        for words, crowd in plan.cases
+    ]
+
+
+def middle(rounds: Sequence[Sequence[Sample]]) -> list[Sample]:
+    """The median of each case over the rounds."""
+    return [
+        replace(same[0], seconds=median(one.seconds for one in same))
+        for same in zip(*rounds, strict=True)
+    ]
 
 
 async def num_pages(server: Server) -> int | None:
@@ -73,17 +91,24 @@ async def num_pages(server: Server) -> int | None:
     return int(match[1]) if match else None
 
 
-async def _decodes(server: Server, plan: Plan, words: int, crowd: int) -> Sample:
+async def _decodes(server: Server, plan: Plan, words: int, crowd: int, seed: int) -> Sample:
     num_prompt_steps = -(-crowd * words // plan.max_step_tokens)
     num_answer_tokens = plan.num_answer_tokens + num_prompt_steps
-    requests = _requests(words, num_answer_tokens, crowd, seed=crowd)
+    requests = _requests(words, num_answer_tokens, crowd, seed)
     outcomes = _checked(await run_load(server, requests))
     gaps = together(outcomes)
-    if not gaps:
+    if not gaps or median(gaps) <= 0.0:
         raise LoadError(f"{server.base_url} sends its answers at once: no time between tokens")
     num_prompt = round(median(one.num_prompt_tokens for one in outcomes))
     case = Case(num_prompt + num_answer_tokens - plan.num_answer_tokens // 2, crowd)
     return Sample([load_of(decode_step(make_sequences(case, 0, vocab_size=2)))], median(gaps))
+
+
+async def _prompt(server: Server, plan: Plan, words: int, seed: int) -> Sample:
+    (outcome,) = _checked(await run_load(server, _requests(words, 1, 1, seed)))
+    case = Case(outcome.num_prompt_tokens, 1)
+    steps = prompt_steps(make_sequences(case, 0, vocab_size=2), plan.max_step_tokens)
+    return Sample([load_of(step) for step in steps], outcome.ttft, with_request=True)
 
 
 def together(outcomes: Sequence[Outcome]) -> list[float]:
@@ -99,22 +124,13 @@ def together(outcomes: Sequence[Outcome]) -> list[float]:
     ]
 
 
-async def _prompts(server: Server, plan: Plan, words: int) -> list[Sample]:
-    requests = _requests(words, 1, plan.repeats, seed=words)
-    outcomes = _checked(await run_load(server, requests, max_concurrency=1))
-    case = Case(round(median(one.num_prompt_tokens for one in outcomes)), 1)
-    steps = prompt_steps(make_sequences(case, 0, vocab_size=2), plan.max_step_tokens)
-    seconds = median(one.ttft for one in outcomes)
-    return [Sample([load_of(step) for step in steps], seconds, with_request=True)]
-
-
 def _requests(words: int, num_answer_tokens: int, number: int, seed: int) -> list[LoadRequest]:
     """New words each time: the prefix cache must not know them."""
     return Workload(
         num_prompts=number,
         input_lengths=Fixed(words),
         output_lengths=Fixed(num_answer_tokens),
-        seed=1_000_003 * words + seed,
+        seed=1_000_003 * words + 1009 * number + seed,
     ).requests()
 
 

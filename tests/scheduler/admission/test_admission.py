@@ -7,7 +7,6 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.outputs import EngineStats, RequestTimes
@@ -238,24 +237,6 @@ def test_slots_come_free_no_sooner_than_those_who_run_can_end() -> None:
     admission.close(first, 20, 120.0)
     assert admission.queue_seconds(120.0, 1) == 0
     assert admission.queue_seconds(120.0, 2) == 40
-
-
-def test_prompts_take_as_long_as_they_took_beside_decodes() -> None:
-    admission = _admission(bounds=AdmissionBounds(num_slots=2, max_sequences=100))
-    _granted(admission, _ids(50))
-    waiting = EngineStats(num_waiting_tokens=80, prompt_seconds_per_token=0.5)
-    admission.stepped(waiting)
-    assert admission.queue_seconds(0.0) == 40
-    step = {"num_step_tokens": 12, "num_generation_tokens": 2, "step_seconds": 20.0}
-    admission.stepped(replace(waiting, **step))
-    assert admission.queue_seconds(0.0) == 160
-    # A step without prompts in line, and an engine that was started anew, say nothing of that.
-    idle = replace(waiting, **step, num_waiting_tokens=0)
-    admission.stepped(idle)
-    admission.stepped(replace(idle, num_step_tokens=99, step_seconds=900.0))
-    admission.stepped(replace(waiting, num_waiting_tokens=10))
-    admission.stepped(replace(waiting, num_waiting_tokens=80))
-    assert admission.queue_seconds(0.0) == 160
 
 
 def test_where_pages_are_short_only_what_runs_counts_as_slots() -> None:

@@ -75,16 +75,28 @@ def test_what_was_charged_in_advance_and_never_computed_is_given_back() -> None:
     assert abs(tokens["other"] - tokens["quitter"]) <= 1200
 
 
-def test_a_tenant_that_was_away_has_no_claim_to_what_it_did_not_use() -> None:
-    policy = Fair(Weights({}))
+def test_a_tenant_that_was_away_saves_up_a_bounded_claim() -> None:
+    """Five requests of 100 tokens, with a claim to 500, and then its share."""
+    policy = Fair(Weights({}), max_claim=500)
     fill(policy, "away", 1)
     serve(policy)
     fill(policy, "steady", 300)
     for _ in range(100):
         serve(policy)
     fill(policy, "away", 100)
+    assert [serve(policy).tenant for _ in range(5)] == ["away"] * 5
     served = [serve(policy).tenant for _ in range(20)]
     assert 9 <= served.count("away") <= 11
+
+
+def test_a_tenant_that_is_new_has_no_claim() -> None:
+    policy = Fair(Weights({}), max_claim=500)
+    fill(policy, "steady", 300)
+    for _ in range(100):
+        serve(policy)
+    fill(policy, "new", 100)
+    served = [serve(policy).tenant for _ in range(20)]
+    assert 9 <= served.count("new") <= 11
 
 
 def test_who_used_an_idle_machine_is_not_punished_for_it() -> None:

@@ -49,7 +49,13 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
         "--profile", type=Path, metavar="FILE", help="measured: of `octavo simulate fit`"
     )
     group.add_argument("--device", default="a100-80gb", help=", ".join(ACCELERATORS))
-    group.add_argument("--model", default="llama-8b", help=", ".join(MODEL_SHAPES))
+    group.add_argument(
+        "--model",
+        dest="shape",
+        default="llama-8b",
+        metavar="MODEL",
+        help=", ".join(MODEL_SHAPES),
+    )
     group.add_argument(
         "--model-params",
         nargs="+",
@@ -58,8 +64,14 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
         help="other sizes, such as num_layers=40 hidden_size=5120",
     )
     dtypes = ", ".join(WIDTH_BYTES)
-    group.add_argument("--dtype", default="bfloat16", help=f"of weights: {dtypes}")
-    group.add_argument("--kv-cache-dtype", default="bfloat16", metavar="DTYPE")
+    # Named unlike the engine's options of the same flags, which take other values.
+    for flag, name, what in (
+        ("--dtype", "weight_dtype", "of weights"),
+        ("--kv-cache-dtype", "kv_dtype", "of keys and values"),
+    ):
+        group.add_argument(
+            flag, dest=name, default="bfloat16", metavar="DTYPE", help=f"{what}: {dtypes}"
+        )
     group.add_argument("--tensor-parallel-size", type=positive, default=1, metavar="N")
     group.add_argument("--pipeline-parallel-size", type=positive, default=1, metavar="N")
     group.add_argument(
@@ -179,9 +191,9 @@ def _roofline(namespace: argparse.Namespace) -> tuple[StepTimes, Mapping[str, in
     sizes = parse_pairs(namespace.model_params, "--model-params")
     deployment = Deployment(
         device=find_accelerator(namespace.device),
-        shape=find_shape(namespace.model, {name: int(value) for name, value in sizes.items()}),
-        dtype=namespace.dtype,
-        kv_dtype=namespace.kv_cache_dtype,
+        shape=find_shape(namespace.shape, {name: int(value) for name, value in sizes.items()}),
+        dtype=namespace.weight_dtype,
+        kv_dtype=namespace.kv_dtype,
         tensor=namespace.tensor_parallel_size,
         pipeline=namespace.pipeline_parallel_size,
         efficiency=_efficiency(namespace.efficiency),

@@ -33,7 +33,7 @@ class FrontObserver:
         self._observer.submitted(request)
 
     def stepped(self, outputs: EngineOutputs) -> None:
-        self._admission.stepped(outputs.stats)
+        self._admission.load = outputs.stats
         for _, _, times in outputs.finished:
             self._admission.estimates.finished(times)
         self._observer.stepped(outputs)

@@ -149,11 +149,6 @@ class Admission:
         if grant.demand.max_output_tokens is None and num_output_tokens:
             self.estimates.answered(num_output_tokens, grant.demand.num_sequences)
 
-    def stepped(self, stats: EngineStats) -> None:
-        """The engine's snapshot after a step."""
-        self.estimates.stepped(self.load, stats)
-        self.load = stats
-
     def queue_seconds(self, now: float, num_more_sequences: int = 1) -> float:
         """Predicted wait of newcomers for their turn.
 
@@ -181,10 +176,7 @@ class Admission:
         return max(0.0, ends[-1][0] - now) if ends else 0.0
 
     def _prompt_seconds(self, num_tokens: int) -> float:
-        """What a prompt token costs, and what one took while others waited: decodes have a share
-        of each step."""
-        each = max(self.load.prompt_seconds_per_token, self.estimates.prompt_token_seconds)
-        return num_tokens * each
+        return num_tokens * self.load.prompt_seconds_per_token
 
     @property
     def _num_slots(self) -> int:

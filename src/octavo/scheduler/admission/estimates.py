@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from octavo.core.outputs import EngineStats, RequestTimes
+from octavo.core.outputs import RequestTimes
 
 FIRST_BYTES_PER_TOKEN = 4.0
 """Of English text in vocabularies of 32,000 and more, until this model's own ratio is known."""
@@ -17,7 +17,6 @@ FIRST_OUTPUT_TOKENS = 128
 SAMPLE_CHARS = 4096
 WINDOW_TOKENS = 65536
 WINDOW_SEQUENCES = 64
-WINDOW_PROMPT_TOKENS = 4096
 
 
 def num_text_bytes(text: str) -> int:
@@ -54,7 +53,6 @@ class Estimates:
         self._output_tokens = RunningRatio(FIRST_OUTPUT_TOKENS, 1, WINDOW_SEQUENCES)
         self._slot_seconds = RunningRatio(0, 0, WINDOW_SEQUENCES)
         self._token_seconds = RunningRatio(0, 0, WINDOW_TOKENS)
-        self._prompt_token_seconds = RunningRatio(0, 0, WINDOW_PROMPT_TOKENS)
 
     def num_prompt_tokens(self, num_bytes: int) -> int:
         """Rounded up: any text has a token."""
@@ -74,21 +72,6 @@ class Estimates:
     def token_seconds(self) -> float:
         """From one token of an answer to the next; 0 while unknown."""
         return self._token_seconds.value
-
-    @property
-    def prompt_token_seconds(self) -> float:
-        """Time of the steps per prompt token that they read while prompts waited; 0 while
-        unknown."""
-        return self._prompt_token_seconds.value
-
-    def stepped(self, before: EngineStats, now: EngineStats) -> None:
-        """What the steps between two snapshots did. An engine that was started anew counts from 0:
-        that teaches nothing."""
-        num_tokens = now.num_step_tokens - before.num_step_tokens
-        num_tokens -= now.num_generation_tokens - before.num_generation_tokens
-        seconds = now.step_seconds - before.step_seconds
-        if before.num_waiting_tokens and num_tokens > 0 and seconds > 0:
-            self._prompt_token_seconds.count(seconds, num_tokens)
 
     def tokenised(self, num_bytes: int, num_tokens: int) -> None:
         self._bytes_per_token.count(num_bytes, num_tokens)

@@ -9,9 +9,11 @@ slots would go to one tenant before its first token is charged. So admission cha
 far as it is not cached, in advance. That is a credit of the tenant, which pays for the next tokens
 computed for it; what was charged in advance and never computed is thereby given back.
 
-*Entering.* A tenant with nothing waiting saves up no claim: when it comes (back) it begins at the
-virtual time that the last admitted one had at its admission, if that is more than its own; if
-nobody waits, at that tenant's virtual time of now.
+*Entering.* Who has nothing waiting saves up a claim to `MAX_CLAIM` tokens at most, so that one who
+asks for less than its share is served at once though its requests come two at a time. When a tenant
+comes back, its virtual time is at least that much before the one that the last admitted tenant had
+at its admission; if nobody waits, before the one that this tenant has now. A new tenant has no
+claim: it begins at that time itself.
 
 *Nobody starves.* Each admission of others is worth one token to a tenant that waits: the order is
 that of `virtual time + number of admissions before its last turn`. A tenant that is L tokens ahead
@@ -35,6 +37,8 @@ from dataclasses import dataclass, field
 
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
+MAX_CLAIM = 1024
+"""Tokens that a tenant may catch up with after a pause."""
 _MIN_IDLE_TENANTS = 64
 
 
@@ -61,8 +65,9 @@ class Fair:
 
     contract_version = CONTRACT_VERSION
 
-    def __init__(self, facts: PolicyFacts) -> None:
+    def __init__(self, facts: PolicyFacts, *, max_claim: int = MAX_CLAIM) -> None:
         self._facts = facts
+        self._max_claim = max_claim
         self._tenants: dict[str, _Tenant] = {}
         self._order: list[tuple[tuple[float, int], _Tenant]] = []  # heap; entries may be outdated
         self._num_waiting = 0
@@ -76,9 +81,11 @@ class Fair:
         return self._num_waiting
 
     def add(self, ticket: Ticket, now: float) -> None:  # noqa: ARG002
+        if self._num_waiting == 0 and self._last_admitted is not None:
+            self._entry_time = max(self._entry_time, self._last_admitted.virtual_time)
         tenant = self._tenant(ticket.tenant)
         if not tenant.tickets:
-            self._enter(tenant)
+            self._enter(tenant, ticket.tenant)
         tenant.tickets[ticket] = next(self._numbers)
         self._num_waiting += 1
         if not tenant.is_in_order:
@@ -117,11 +124,10 @@ class Fair:
                 return next(iter(tenant.tickets))
         return None
 
-    def _enter(self, tenant: _Tenant) -> None:
-        if self._num_waiting == 0 and self._last_admitted is not None:
-            self._entry_time = max(self._entry_time, self._last_admitted.virtual_time)
-        if tenant.virtual_time < self._entry_time:
-            tenant.virtual_time = self._entry_time
+    def _enter(self, tenant: _Tenant, name: str) -> None:
+        earliest = self._entry_time - self._max_claim / self._facts.weight(name)
+        if tenant.virtual_time < earliest:
+            tenant.virtual_time = earliest
             tenant.credit = 0  # of a past that is forgiven; else it would buy service twice
         tenant.turn = self._num_admitted
 

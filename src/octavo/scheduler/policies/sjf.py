@@ -21,8 +21,9 @@ from math import ceil
 from octavo.scheduler.policies.ticket_heap import TicketHeap
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
-PATIENCE = 20.0
-"""Who brings a second of work lets shorter jobs go before for so many seconds."""
+PATIENCE = 100.0
+"""Who brings a second of work lets shorter jobs go before for so many seconds: about as many as
+there are jobs in a queue of the usual length, so that within it the order is that of work alone."""
 
 
 class AnswerLength:

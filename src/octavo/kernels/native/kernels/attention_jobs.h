@@ -21,7 +21,7 @@ struct Job {
   bool begins, ends;                   // the unit's pieces, unless they are split among workers
   int64_t split_piece;                 // of work.num_pieces
   Span pages;                          // that any query sees; may be empty
-  const std::byte* keys[kPiecePages];  // of those; values follow half a page later
+  const std::byte* keys[kPiecePages];  // of those; values: page_half_bytes later
 
   int num_halves() const { return pages.empty() ? 0 : 2 * (pages.end - pages.begin); }
 };

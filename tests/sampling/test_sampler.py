@@ -14,6 +14,7 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledSequence, ScheduledStep, SequenceResult
 from octavo.core.sequence import Sequence
 from octavo.kernels import _native as native
+from octavo.sampling.masks import TokenMasks, num_mask_words
 from octavo.sampling.sampler import Sampler
 from tests.sampling import reference
 from tests.sampling.reference import F32, Wishes
@@ -256,3 +257,17 @@ def test_a_beam_that_ignores_the_end_of_text_needs_no_more_candidates_than_beams
     (result,) = sample(random_logits(1), decode(beam))
     assert result.candidates is not None
     assert len(result.candidates.token_ids) == 5
+
+
+def test_a_mask_reaches_the_row_of_its_sequence_only() -> None:
+    masked, free = (
+        new_sequence(SamplingParams(temperature=0.0)),
+        new_sequence(SamplingParams(temperature=0.0), name="b"),
+    )
+    words = np.zeros((1, num_mask_words(VOCAB_SIZE)), np.uint32)
+    words[0, 300 // 32] = 1 << 300 % 32
+    step = ScheduledStep([decode(free), decode(masked)])
+    masks = TokenMasks(words, {masked.key: 0})
+    logits = random_logits(2)
+    results = new_sampler().sample(logits, step, STOPS, masks)
+    assert [result.token_id for result in results] == [int(logits[0].argmax()), 300]

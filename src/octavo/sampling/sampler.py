@@ -17,6 +17,7 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import Candidates, ScheduledSequence, ScheduledStep, SequenceResult
 from octavo.core.sequence import Sequence
 from octavo.kernels import _native as native
+from octavo.sampling.masks import TokenMasks, num_mask_words
 
 _ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
 _SEED_MASK = 2**64 - 1
@@ -35,6 +36,7 @@ class _Batch:
     num_history_tokens: int = 0
     edit_ids: list[int] = field(default_factory=list)
     edit_values: list[float] = field(default_factory=list)
+    masks: TokenMasks | None = None
 
     def add_history(self, tokens: native.I32, num_prompt_tokens: int) -> tuple[int, int, int]:
         begin = self.num_history_tokens
@@ -45,6 +47,10 @@ class _Batch:
     def add_edits(self, ids: Iterable[int], values: Iterable[float]) -> None:
         self.edit_ids.extend(ids)
         self.edit_values.extend(values)
+
+    def mask_of(self, sequence: Sequence) -> int:
+        """The row of its mask; -1 if every token is allowed."""
+        return -1 if self.masks is None else self.masks.rows.get(sequence.key, -1)
 
     def history(self) -> native.I32:
         return np.concatenate(self.histories) if self.histories else np.empty(0, np.int32)
@@ -73,7 +79,7 @@ class Sampler:
     seed and tokens, and on nothing else: not on the batch, the threads or the instruction set.
 
     Draws use the number Philox4x32-10 gives for (seed, position). Filters come in vLLM's order:
-    logit bias, penalties, temperature, min_p, top_k, top_p. For a beam nothing is drawn.
+    mask, logit bias, penalties, temperature, min_p, top_k, top_p. For a beam nothing is drawn.
     """
 
     def __init__(self, vocab_size: int, pool: native.ThreadPool, level: str | None = None) -> None:
@@ -84,17 +90,23 @@ class Sampler:
         """Processor time of this thread in native code for the latest step."""
         self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
         self._histories: dict[tuple[str, int], _History] = {}
+        self._no_masks = np.empty((0, num_mask_words(vocab_size)), np.uint32)
 
     def sample(
-        self, logits: native.F32, step: ScheduledStep, stop_token_ids: frozenset[int]
+        self,
+        logits: native.F32,
+        step: ScheduledStep,
+        stop_token_ids: frozenset[int],
+        masks: TokenMasks | None = None,
     ) -> list[SequenceResult]:
         """One result per scheduled sequence.
 
         `logits` float32 [rows, vocab_size]; for each sequence in order: all its rows when it wants
         prompt log probabilities, else its last row when it samples, else none. `stop_token_ids`
-        are the model's own, kept out of answers shorter than min_tokens.
+        are the model's own, kept out of answers shorter than min_tokens. `masks` come before
+        everything else, and change no log probability.
         """
-        batch = _Batch()
+        batch = _Batch(masks=masks)
         histories: dict[tuple[str, int], _History] = {}
         row = 0
         for scheduled in step.sequences:
@@ -112,7 +124,7 @@ class Sampler:
         num_top = scheduled.sequence.params.prompt_logprobs or 0
         for i, target in enumerate(_scored_tokens(scheduled)):
             batch.rows.append(
-                _ROW.pack(0, 0, 1, 0, 0, 1, 0, 0, first_row + i, target, 0, num_top, *(0,) * 5)
+                _ROW.pack(0, 0, 1, 0, 0, 1, 0, 0, first_row + i, target, 0, num_top, *(0,) * 5, -1)
             )
 
     def _add_draw(
@@ -155,6 +167,7 @@ class Sampler:
                 *history,
                 edits_begin,
                 len(batch.edit_ids),
+                batch.mask_of(sequence),
             )
         )
 
@@ -171,6 +184,7 @@ class Sampler:
             batch.history(),
             np.array(batch.edit_ids, np.int32),
             np.array(batch.edit_values, np.float32),
+            self._no_masks if batch.masks is None else batch.masks.words,
         )
         start = time.thread_time()
         token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined = self._native.sample(

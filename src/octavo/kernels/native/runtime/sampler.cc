@@ -37,7 +37,7 @@ bool is_penalised(const SampleRow& row) {
 }
 
 bool is_adjusted(const SampleRow& row) {
-  return row.edits_begin != row.edits_end || is_penalised(row);
+  return row.mask >= 0 || row.edits_begin != row.edits_end || is_penalised(row);
 }
 
 // The most probable tokens of one row of output, empty at first.
@@ -80,8 +80,9 @@ struct Sampler::Worker {
  private:
   int32_t choose(const SampleInput& input, const SampleRow& row, const float* logits);
   const float* adjust(const SampleInput& input, const SampleRow& row, const float* logits);
-  // Biases and penalties, on `adjusted`.
+  // Mask, biases and penalties, on `adjusted`.
   void adjust_copy(const SampleInput& input, const SampleRow& row);
+  void apply_mask(const uint32_t* words);
   void repeat_penalty(const SampleInput& input, const SampleRow& row);
   void output_penalties(const SampleInput& input, const SampleRow& row);
   void report(const SampleOutput& output, int64_t index, const SampleRow& row, int32_t token);
@@ -130,12 +131,26 @@ const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& 
 }
 
 void Sampler::Worker::adjust_copy(const SampleInput& input, const SampleRow& row) {
+  if (row.mask >= 0) {
+    apply_mask(input.masks + row.mask * mask_words(static_cast<int64_t>(adjusted.size())));
+  }
   for (int32_t i = row.edits_begin; i < row.edits_end; ++i) {
     adjusted[static_cast<size_t>(input.edit_ids[i])] += input.edit_values[i];
   }
   if (!is_penalised(row)) return;
   repeat_penalty(input, row);
   output_penalties(input, row);
+}
+
+void Sampler::Worker::apply_mask(const uint32_t* words) {
+  for (size_t begin = 0; begin < adjusted.size(); begin += 32) {
+    const uint32_t word = words[begin / 32];
+    if (word == ~uint32_t{0}) continue;
+    const size_t count = std::min<size_t>(32, adjusted.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      if ((word >> i & 1) == 0) adjusted[begin + i] = -INFINITY;
+    }
+  }
 }
 
 // Keskar et al., "CTRL", 2019, in the form that Hugging Face gave it: once per token of the
@@ -240,6 +255,7 @@ void Sampler::check(const SampleInput& input) const {
     check_range("prompt", row.history_begin, row.output_begin, input.history_size);
     check_range("answer", row.output_begin, row.history_end, input.history_size);
     check_range("edits", row.edits_begin, row.edits_end, input.num_edits);
+    if (row.mask != -1) check_range("mask", row.mask, int64_t{row.mask} + 1, input.num_masks);
     if (row.target >= vocab_size_ || row.target < kCandidates) {
       check_ids("target", &row.target, 1, vocab_size_);
     }

@@ -3,7 +3,7 @@ what correct means for the native ones."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,17 @@ class Filters:
     dry_allowed_length: int = 2
     dry_last_n: int = -1
     dry_breakers: list[list[int]] = field(default_factory=list)
-    allowed_ids: list[int] = field(default_factory=list)
+
+    @property
+    def draw(self) -> bool:
+        """Whether drawing needs more than what the other sampler does."""
+        return (
+            self.top_n_sigma > 0
+            or self.dynatemp_range > 0
+            or self.typical_p < 1
+            or self.xtc_probability > 0
+            or self.mirostat_mu < np.inf
+        )
 
 
 def total(values: F64) -> float:
@@ -50,7 +60,8 @@ def within_sigma(row: F32, ids: Ids, n: float) -> Ids:
     values = row[ids].astype(np.float64)
     mean = total(values) / len(ids)
     deviation = np.sqrt(total((values - mean) ** 2) / len(ids))
-    return ids[values >= float(row[ids].max()) - n * deviation]
+    kept: Ids = ids[values >= float(row[ids].max()) - n * deviation]
+    return kept
 
 
 def temperature_of(row: F32, ids: Ids, temperature: float, filters: Filters) -> np.float32:
@@ -84,6 +95,7 @@ def without_top_choices(differences: F32, ids: Ids, threshold: float) -> Ids:
     return np.setdiff1d(ids, falling[:-1])
 
 
+@np.errstate(all="ignore")
 def kept_tokens(row: F32, wishes: Wishes, filters: Filters) -> tuple[Ids, F32] | None:
     """Ids by rising id and all logits, scaled, minus the largest; None to take the largest."""
     ids = np.flatnonzero(row > -np.inf)
@@ -121,9 +133,13 @@ def xtc_uniform(wishes: Wishes) -> float:
     return reference.uniform(wishes.seed, wishes.position, purpose=1)
 
 
+@np.errstate(all="ignore")
 def choose(logits: F32, wishes: Wishes, filters: Filters) -> tuple[int, float]:
-    """The drawn token and its surprise in bits among those kept."""
+    """The drawn token and its surprise in bits among those kept, 0 if not these filters drew."""
     row = adjusted(logits, wishes, filters)
+    if not filters.draw:
+        plain = replace(wishes, prompt=[], answer=[], edits={}, allowed=None)
+        return reference.choose(row, plain), 0.0
     row = np.where(np.isnan(row), np.float32(-np.inf), row)
     usable = np.flatnonzero(row > -np.inf)
     if len(usable) == 0:
@@ -145,10 +161,7 @@ def choose(logits: F32, wishes: Wishes, filters: Filters) -> tuple[int, float]:
 
 
 def adjusted(logits: F32, wishes: Wishes, filters: Filters) -> F32:
-    out = logits.copy()
-    if filters.allowed_ids:
-        out[np.setdiff1d(np.arange(len(out)), filters.allowed_ids)] = -np.inf
-    out = reference.adjusted(out, wishes)
+    out = reference.adjusted(logits, wishes)
     history = wishes.prompt + wishes.answer
     if filters.dry_last_n >= 0:
         history = history[max(0, len(history) - filters.dry_last_n) :]

@@ -30,6 +30,7 @@ class Wishes:
     prompt: list[int] = field(default_factory=list)
     answer: list[int] = field(default_factory=list)
     edits: dict[int, float] = field(default_factory=dict)
+    allowed: frozenset[int] | None = None
 
 
 def philox4x32_10(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[int, ...]:
@@ -52,8 +53,10 @@ def uniform(seed: int, position: int, purpose: int = 0) -> float:
 
 
 def adjusted(logits: F32, wishes: Wishes) -> F32:
-    """Bias, then the penalties, in float32."""
+    """Mask, bias, then the penalties, in float32."""
     out = logits.copy()
+    if wishes.allowed is not None:
+        out[[token for token in range(len(out)) if token not in wishes.allowed]] = -np.inf
     for token, bias in wishes.edits.items():
         out[token] += np.float32(bias)
     if wishes.repetition_penalty != 1.0:

@@ -7,17 +7,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.kernels import _native as native
+from octavo.sampling.masks import num_mask_words
 from tests.sampling import reference
 from tests.sampling.reference import F32, F64, I32, Wishes
 
 ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
 LEVELS = native.isa_levels()
 Results = tuple[I32, I32, F64, I32, F64, int]
+
+
+def mask_words(allowed: frozenset[int], vocab_size: int) -> npt.NDArray[np.uint32]:
+    bits = np.zeros(num_mask_words(vocab_size) * 32, np.uint8)
+    bits[list(allowed)] = 1
+    return np.packbits(bits, bitorder="little").view(np.uint32)
 
 
 def run_native(
@@ -31,11 +39,15 @@ def run_native(
 ) -> Results:
     """Row i of `logits` with wishes i."""
     packed, history, edit_ids, edit_values = [], list[int](), list[int](), list[float]()
+    masks = [mask_words(x.allowed, logits.shape[1]) for x in rows if x.allowed is not None]
+    num_masks = 0
     for i, wishes in enumerate(rows):
         begin, edits_begin = len(history), len(edit_ids)
         history += wishes.prompt + wishes.answer
         edit_ids += wishes.edits.keys()
         edit_values += wishes.edits.values()
+        mask = -1 if wishes.allowed is None else num_masks
+        num_masks += wishes.allowed is not None
         packed.append(
             ROW.pack(
                 wishes.seed,
@@ -55,6 +67,7 @@ def run_native(
                 len(history),
                 edits_begin,
                 len(edit_ids),
+                mask,
             )
         )
     sampler = native.Sampler(native.ThreadPool(num_threads), level, logits.shape[1])
@@ -64,6 +77,7 @@ def run_native(
         np.array(history, np.int32),
         np.array(edit_ids, np.int32),
         np.array(edit_values, np.float32),
+        np.array(masks, np.uint32).reshape(len(masks), num_mask_words(logits.shape[1])),
     )
 
 
@@ -90,6 +104,7 @@ def wishes_for(draw: st.DrawFn, vocab_size: int) -> Wishes:
         edits=draw(
             st.dictionaries(token, st.sampled_from([-np.inf, -100.0, 2.5, 100.0]), max_size=5)
         ),
+        allowed=draw(st.none() | st.frozensets(token, max_size=40)),
     )
 
 
@@ -283,6 +298,63 @@ def test_rows_outside_the_logits_are_refused() -> None:
             np.empty(0, np.int32),
             np.empty(0, np.int32),
             np.empty(0, np.float32),
+            np.empty((0, 4), np.uint32),
+        )
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_only_tokens_of_the_mask_are_drawn_and_logprobs_stay_those_of_the_raw_logits(
+    level: str,
+) -> None:
+    logits = random_logits(13, 40, 5003)
+    allowed = frozenset({0, 31, 32, 63, 64, 4999, 5002})
+    rows = [Wishes(seed=i, temperature=5.0, allowed=allowed) for i in range(40)]
+    token_ids, ranks, logprobs, top_ids, _, _ = run_native(logits, rows, num_top=3, level=level)
+    assert set(token_ids.tolist()) <= allowed
+    assert len(set(token_ids.tolist())) > 4
+    for i, token in enumerate(token_ids.tolist()):
+        assert ranks[i] == reference.rank(logits[i], token)
+        assert top_ids[i].tolist() == reference.falling_order(logits[i])[:3].tolist()
+        expected = reference.log_softmax(logits[i])[token]
+        np.testing.assert_allclose(logprobs[i], expected, rtol=0, atol=2e-6)
+
+
+def test_rows_have_masks_of_their_own() -> None:
+    logits = np.zeros((4, 100), np.float32)
+    logits[:, 50] = 9.0
+    greedy = Wishes(temperature=0.0)
+    rows = [
+        replace(greedy, allowed=frozenset({7})),
+        greedy,
+        replace(greedy, allowed=frozenset({99, 64})),
+        replace(greedy, allowed=frozenset({3}), edits={50: 100.0}),
+    ]
+    assert run_native(logits, rows)[0].tolist() == [7, 50, 64, 3]
+
+
+def test_an_empty_mask_gives_token_0_and_is_counted() -> None:
+    rows = [Wishes(allowed=frozenset())]
+    result = run_native(random_logits(0, 1, 100), rows)
+    assert (result[0].tolist(), result[5]) == ([0], 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "shape", "message"),
+    [
+        (1, (1, 4), r"mask \[1, 2\) of 1"),
+        (-2, (1, 4), r"mask \[-2, -1\) of 1"),
+        (0, (1, 3), "masks have 3 words; 4 are allowed"),
+    ],
+)
+def test_masks_that_are_not_there_are_refused(
+    row: int, shape: tuple[int, int], message: str
+) -> None:
+    packed = ROW.pack(0, 0, 1, 0, 0, 1, 0, 0, 0, -1, 0, -1, 0, 0, 0, 0, 0, row)
+    no_ids, no_values = np.empty(0, np.int32), np.empty(0, np.float32)
+    sampler = native.Sampler(native.ThreadPool(1), LEVELS[0], 100)
+    with pytest.raises(ValueError, match=message):
+        sampler.sample(
+            random_logits(0, 1, 100), packed, no_ids, no_ids, no_values, np.zeros(shape, np.uint32)
         )
 
 

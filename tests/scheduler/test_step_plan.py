@@ -123,5 +123,5 @@ def test_where_nobody_decodes_nobody_is_kept_waiting() -> None:
 def test_one_prompt_progresses_however_short_the_time() -> None:
     plan = make_plan(max_seconds=0.001, seconds=(0.01, 0.001, 0.0, 0.0))
     give(plan, decoding())
-    assert give(plan, make_sequence([1] * 200)) == 16
+    assert give(plan, make_sequence([1] * 200)) == 4
     assert give(plan, make_sequence([1] * 200)) == 0

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
+U32 = npt.NDArray[np.uint32]
 I64 = npt.NDArray[np.int64]
 F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
@@ -197,9 +198,12 @@ class Sampler:
         history: I32,
         edit_ids: I32,
         edit_values: F32,
+        masks: U32,
         filters: Filters | None = None,
     ) -> tuple[I32, I32, F64, I32, F64, int]:
-        """One token per SampleRow in `rows`, with the GIL released. `logits` is [., vocab_size].
+        """One token per SampleRow in `rows`, with the GIL released. `logits` is [., vocab_size],
+        `masks` [., ceil(vocab_size / 32)]: bit i % 32 of word i / 32 allows token i in the rows
+        that name this mask.
 
         Returns token ids, ranks and log probabilities, each [rows]; the most probable ids and their
         log probabilities, [rows, largest num_top], -1 and -inf where there is none; and the number

@@ -16,6 +16,7 @@ from octavo.ops.program import Program
 from octavo.runner.executable import Executable
 from octavo.runner.page_memory import PageMemory
 from octavo.runner.step import Step
+from octavo.sampling.masks import MaskSource
 from octavo.sampling.sampler import Sampler
 
 
@@ -34,6 +35,7 @@ class Runner:
         pages: PageMemory,
         sampler: Sampler,
         stop_token_ids: frozenset[int],
+        masks: MaskSource | None = None,
     ) -> None:
         self.model = model
         self.num_pages = num_pages
@@ -42,6 +44,8 @@ class Runner:
         self._pages: PageMemory | None = pages
         self._sampler = sampler
         self._stop_token_ids = stop_token_ids
+        self.mask_source = masks
+        """Who computes masks while the program runs; None if no sequence asks for one."""
 
     @property
     def max_model_len(self) -> int:
@@ -74,11 +78,13 @@ class Runner:
         move_seconds = time.perf_counter() - moves_start
         if not scheduled.sequences:
             return StepResult([], native_cpu_seconds=moves_cpu_seconds, move_seconds=move_seconds)
+        pending = None if self.mask_source is None else self.mask_source.begin(scheduled)
         self._step.fill(scheduled)
         start = time.thread_time()
         logits = self._open_executable().run()
         program_cpu_seconds = time.thread_time() - start
-        results = self._sampler.sample(logits, scheduled, self._stop_token_ids)
+        masks = None if pending is None else pending.wait()
+        results = self._sampler.sample(logits, scheduled, self._stop_token_ids, masks)
         return StepResult(
             results,
             self._sampler.num_undefined_rows,

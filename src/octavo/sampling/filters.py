@@ -44,24 +44,16 @@ class FilterBatch:
         return native.Filters(b"".join(self.rows), np.concatenate([_NO_IDS, *self.ids]))
 
 
-@dataclass(slots=True)
-class _Lists:
-    """The id lists of a request as arrays, made once."""
-
-    allowed: native.I32
-    breakers: native.I32
-
-
 class FilterRows:
     """Adds the rows of a step's sequences, one step after the other."""
 
     def __init__(self) -> None:
-        self._lists: dict[tuple[str, int], _Lists] = {}
-        self._next: dict[tuple[str, int], _Lists] = {}
+        self._breakers: dict[tuple[str, int], native.I32] = {}
+        self._next: dict[tuple[str, int], native.I32] = {}
 
     def start_step(self) -> FilterBatch:
         """What the last step did not use is forgotten."""
-        self._lists, self._next = self._next, {}
+        self._breakers, self._next = self._next, {}
         return FilterBatch()
 
     def add(
@@ -71,9 +63,9 @@ class FilterRows:
         come in rising order. Sequences that ask for nothing get no row."""
         params = sequence.params
         draws = params.has_draw_filters and not params.is_greedy
-        if not (draws or params.has_dry or params.allowed_token_ids):
+        if not (draws or params.has_dry):
             return
-        lists = self._next[sequence.key] = self._lists_of(sequence)
+        breakers = self._next[sequence.key] = self._breakers_of(sequence)
         begin, _, end = history
         last_n = params.dry_penalty_last_n
         if params.mirostat and draws:
@@ -86,21 +78,18 @@ class FilterRows:
                 params.dry_allowed_length,
                 row,
                 begin if last_n < 0 else max(begin, end - last_n),
-                *batch.add_ids(lists.allowed),
-                *batch.add_ids(lists.breakers),
+                *batch.add_ids(breakers),
             )
         )
 
-    def _lists_of(self, sequence: Sequence) -> _Lists:
-        known = self._lists.get(sequence.key)
+    def _breakers_of(self, sequence: Sequence) -> native.I32:
+        """As an array made once."""
+        known = self._breakers.get(sequence.key)
         if known is not None:
             return known
         breakers = sequence.request.dry_breaker_ids
         marked = chain.from_iterable((*breaker, _BREAKER_END) for breaker in breakers)
-        return _Lists(
-            np.array(sequence.params.allowed_token_ids or (), np.int32),
-            np.array(list(marked), np.int32),
-        )
+        return np.array(list(marked), np.int32)
 
 
 _NEUTRAL = (-1.0, 0.0, 1.0, 1.0, 0.0, 0.0, math.inf)

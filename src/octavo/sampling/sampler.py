@@ -17,7 +17,9 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import Candidates, ScheduledSequence, ScheduledStep, SequenceResult
 from octavo.core.sequence import Sequence
 from octavo.kernels import _native as native
+from octavo.sampling.allowed_tokens import AllowedTokens
 from octavo.sampling.filters import FilterBatch, FilterRows, bad_word_ends, next_mirostat_mu
+from octavo.sampling.masks import TokenMasks, num_mask_words
 
 _ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
 _SEED_MASK = 2**64 - 1
@@ -37,6 +39,7 @@ class _Batch:
     edit_ids: list[int] = field(default_factory=list)
     edit_values: list[float] = field(default_factory=list)
     filters: FilterBatch = field(default_factory=FilterBatch)
+    masks: TokenMasks | None = None
 
     def add_history(self, tokens: native.I32, num_prompt_tokens: int) -> tuple[int, int, int]:
         begin = self.num_history_tokens
@@ -47,6 +50,10 @@ class _Batch:
     def add_edits(self, ids: Iterable[int], values: Iterable[float]) -> None:
         self.edit_ids.extend(ids)
         self.edit_values.extend(values)
+
+    def mask_of(self, sequence: Sequence) -> int:
+        """The row of its mask; -1 if every token is allowed."""
+        return -1 if self.masks is None else self.masks.rows.get(sequence.key, -1)
 
     def history(self) -> native.I32:
         return np.concatenate(self.histories) if self.histories else np.empty(0, np.int32)
@@ -87,17 +94,25 @@ class Sampler:
         self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
         self._histories: dict[tuple[str, int], _History] = {}
         self._filters = FilterRows()
+        self._allowed = AllowedTokens(vocab_size)
+        self._no_masks = np.empty((0, num_mask_words(vocab_size)), np.uint32)
 
     def sample(
-        self, logits: native.F32, step: ScheduledStep, stop_token_ids: frozenset[int]
+        self,
+        logits: native.F32,
+        step: ScheduledStep,
+        stop_token_ids: frozenset[int],
+        masks: TokenMasks | None = None,
     ) -> list[SequenceResult]:
         """One result per scheduled sequence.
 
         `logits` float32 [rows, vocab_size]; for each sequence in order: all its rows when it wants
         prompt log probabilities, else its last row when it samples, else none. `stop_token_ids`
-        are the model's own, kept out of answers shorter than min_tokens.
+        are the model's own, kept out of answers shorter than min_tokens. `masks` come before
+        everything else, and change no log probability.
         """
-        batch = _Batch(filters=self._filters.start_step())
+        masks = self._allowed.joined(masks, step)
+        batch = _Batch(masks=masks, filters=self._filters.start_step())
         histories: dict[tuple[str, int], _History] = {}
         row = 0
         for scheduled in step.sequences:
@@ -115,7 +130,7 @@ class Sampler:
         num_top = scheduled.sequence.params.prompt_logprobs or 0
         for i, target in enumerate(_scored_tokens(scheduled)):
             batch.rows.append(
-                _ROW.pack(0, 0, 1, 0, 0, 1, 0, 0, first_row + i, target, 0, num_top, *(0,) * 5)
+                _ROW.pack(0, 0, 1, 0, 0, 1, 0, 0, first_row + i, target, 0, num_top, *(0,) * 5, -1)
             )
 
     def _add_draw(
@@ -161,6 +176,7 @@ class Sampler:
                 *history,
                 edits_begin,
                 len(batch.edit_ids),
+                batch.mask_of(sequence),
             )
         )
 
@@ -177,6 +193,7 @@ class Sampler:
             batch.history(),
             np.array(batch.edit_ids, np.int32),
             np.array(batch.edit_values, np.float32),
+            self._no_masks if batch.masks is None else batch.masks.words,
         )
         filters = batch.filters.native()
         start = time.thread_time()

@@ -11,8 +11,9 @@ from octavo.core.schedule import ScheduledSequence, ScheduledStep
 from octavo.core.sequence import Sequence
 from octavo.scheduler.step_time import StepTimeModel, StepWork, num_attended_tokens
 
-MIN_CHUNK_TOKENS = 16
-"""The first prompt of a step gets so many tokens whatever they cost: prompts always progress."""
+MIN_CHUNK_TOKENS = 4
+"""The first prompt of a step gets so many tokens whatever they cost: prompts always progress. (16
+of them behind a context of 3000 tokens take Qwen2.5-0.5B 50 ms on two cores, two whole steps.)"""
 
 
 def num_wanted_tokens(sequence: Sequence) -> int:

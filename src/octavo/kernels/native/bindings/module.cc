@@ -320,8 +320,9 @@ class BoundSampler {
   nb::tuple sample(const nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>& logits,
                    const nb::bytes& packed_rows, const Array<int32_t, 1>& history,
                    const Array<int32_t, 1>& edit_ids, const Array<float, 1>& edit_values,
-                   BoundFilters* filters) {
+                   const Array<uint32_t, 2>& masks, BoundFilters* filters) {
     check_arrays(logits, packed_rows, edit_ids.size(), edit_values.size());
+    check_masks(masks);
     std::vector<SampleRow> rows(packed_rows.size() / sizeof(SampleRow));
     std::memcpy(rows.data(), packed_rows.c_str(), packed_rows.size());
     const SampleInput input{logits.data(),
@@ -333,7 +334,9 @@ class BoundSampler {
                             static_cast<int64_t>(history.size()),
                             edit_ids.data(),
                             edit_values.data(),
-                            static_cast<int64_t>(edit_ids.size())};
+                            static_cast<int64_t>(edit_ids.size()),
+                            masks.data(),
+                            static_cast<int64_t>(masks.shape(0))};
     sampler_.check(input);
     const FilterInput wanted = filters == nullptr ? FilterInput{} : filters->input();
     sampler_.check_filters(input, wanted);
@@ -369,6 +372,12 @@ class BoundSampler {
     if (rows.size() % sizeof(SampleRow) != 0 || ids != values) {
       throw std::invalid_argument("sample rows or edits are cut short");
     }
+  }
+  void check_masks(const Array<uint32_t, 2>& masks) const {
+    const int64_t num_words = mask_words(sampler_.vocab_size());
+    if (static_cast<int64_t>(masks.shape(1)) == num_words) return;
+    throw std::invalid_argument("masks have " + std::to_string(masks.shape(1)) + " words; " +
+                                std::to_string(num_words) + " are allowed");
   }
   int64_t run(const SampleInput& input, const FilterInput& filters, const SampleOutput& output) {
     const nb::gil_scoped_release release;
@@ -418,7 +427,8 @@ void bind_program(nb::module_& m) {
            nb::arg("vocab_size"))
       .def("sample", &BoundSampler::sample, nb::arg("logits").noconvert(), nb::arg("rows"),
            nb::arg("history").noconvert(), nb::arg("edit_ids").noconvert(),
-           nb::arg("edit_values").noconvert(), nb::arg("filters") = nb::none());
+           nb::arg("edit_values").noconvert(), nb::arg("masks").noconvert(),
+           nb::arg("filters") = nb::none());
   nb::class_<BoundProgram>(m, "Program")
       .def(nb::init<nb::object, const std::string&, const nb::sequence&, const RowCounts&,
                     const RowCounts&>(),

@@ -20,13 +20,12 @@ struct FilterRow {
   int32_t dry_allowed_length;
   int32_t row;
   int32_t dry_begin;  // within the row's history, where DRY starts to look
-  // Ranges of FilterInput::ids. The allowed tokens (none: all), and sequence breakers in rising
-  // order, each followed by -1.
-  int32_t allowed_begin, allowed_end, breakers_begin, breakers_end;
+  // Range of FilterInput::ids: sequence breakers in rising order, each followed by -1.
+  int32_t breakers_begin, breakers_end;
   int32_t padding;
 };
-inline constexpr const char* kFilterRowFormat = "=7d2f7i4x";
-static_assert(sizeof(FilterRow) == 96);
+inline constexpr const char* kFilterRowFormat = "=7d2f5i4x";
+static_assert(sizeof(FilterRow) == 88);
 
 struct FilterInput {
   const FilterRow* rows = nullptr;  // by rising `row`, no two of the same

@@ -54,15 +54,10 @@ const FilterRow* filter_of(const FilterInput& filters, int64_t row) {
   return found != end && found->row == row ? found : nullptr;
 }
 
-bool has_allowed_ids(const FilterRow* filter) {
-  return filter != nullptr && filter->allowed_begin != filter->allowed_end;
-}
-
 bool has_dry(const FilterRow* filter) { return filter != nullptr && filter->dry_multiplier > 0; }
 
 bool is_adjusted(const SampleRow& row, const FilterRow* filter) {
-  return has_allowed_ids(filter) || row.edits_begin != row.edits_end || is_penalised(row) ||
-         has_dry(filter);
+  return row.mask >= 0 || row.edits_begin != row.edits_end || is_penalised(row) || has_dry(filter);
 }
 
 // Whether it takes more to draw than the usual filters.
@@ -116,9 +111,9 @@ struct Sampler::Worker {
   int32_t choose_filtered(const float* logits, const DrawParameters& parameters,
                           const SampleOutput& output, double xtc_uniform);
   const float* adjust(const SampleInput& input, const SampleRow& row, const float* logits);
-  // Allowed tokens, biases and penalties, on `adjusted`.
+  // Mask, biases and penalties, on `adjusted`.
   void adjust_copy(const SampleInput& input, const SampleRow& row);
-  void allow_only(const int32_t* ids, int64_t count);
+  void apply_mask(const uint32_t* words);
   void repeat_penalty(const SampleInput& input, const SampleRow& row);
   void output_penalties(const SampleInput& input, const SampleRow& row);
   void report(const SampleOutput& output, int64_t index, const SampleRow& row, int32_t token);
@@ -185,8 +180,9 @@ const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& 
 }
 
 void Sampler::Worker::adjust_copy(const SampleInput& input, const SampleRow& row) {
-  if (has_allowed_ids(wanted))
-    allow_only(all_wanted.ids + wanted->allowed_begin, wanted->allowed_end - wanted->allowed_begin);
+  if (row.mask >= 0) {
+    apply_mask(input.masks + row.mask * mask_words(static_cast<int64_t>(adjusted.size())));
+  }
   for (int32_t i = row.edits_begin; i < row.edits_end; ++i) {
     adjusted[static_cast<size_t>(input.edit_ids[i])] += input.edit_values[i];
   }
@@ -200,12 +196,15 @@ void Sampler::Worker::adjust_copy(const SampleInput& input, const SampleRow& row
             adjusted.data());
 }
 
-void Sampler::Worker::allow_only(const int32_t* ids, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) occurrences[static_cast<size_t>(ids[i])] = 1;
-  for (size_t id = 0; id < adjusted.size(); ++id) {
-    if (occurrences[id] == 0) adjusted[id] = -INFINITY;
+void Sampler::Worker::apply_mask(const uint32_t* words) {
+  for (size_t begin = 0; begin < adjusted.size(); begin += 32) {
+    const uint32_t word = words[begin / 32];
+    if (word == ~uint32_t{0}) continue;
+    const size_t count = std::min<size_t>(32, adjusted.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      if ((word >> i & 1) == 0) adjusted[begin + i] = -INFINITY;
+    }
   }
-  for (int64_t i = 0; i < count; ++i) occurrences[static_cast<size_t>(ids[i])] = 0;
 }
 
 // Keskar et al., "CTRL", 2019, in the form that Hugging Face gave it: once per token of the
@@ -310,6 +309,7 @@ void Sampler::check(const SampleInput& input) const {
     check_range("prompt", row.history_begin, row.output_begin, input.history_size);
     check_range("answer", row.output_begin, row.history_end, input.history_size);
     check_range("edits", row.edits_begin, row.edits_end, input.num_edits);
+    if (row.mask != -1) check_range("mask", row.mask, int64_t{row.mask} + 1, input.num_masks);
     if (row.target >= vocab_size_ || row.target < kCandidates) {
       check_ids("target", &row.target, 1, vocab_size_);
     }
@@ -328,9 +328,6 @@ void Sampler::check_filters(const SampleInput& input, const FilterInput& filters
     check_range("filter row", first, filter.row, input.num_rows - 1);
     const SampleRow& row = input.rows[filter.row];
     check_range("DRY history", row.history_begin, filter.dry_begin, row.history_end);
-    check_range("allowed ids", filter.allowed_begin, filter.allowed_end, filters.num_ids);
-    check_ids("allowed ids", filters.ids + filter.allowed_begin,
-              filter.allowed_end - filter.allowed_begin, vocab_size_);
     check_range("breakers", filter.breakers_begin, filter.breakers_end, filters.num_ids);
     check_breakers(filters.ids + filter.breakers_begin, filter.breakers_end - filter.breakers_begin,
                    vocab_size_);

@@ -36,9 +36,9 @@ struct SampleRow {
   int32_t history_begin, output_begin, history_end;
   // Range of SampleInput::edit_ids and edit_values: added to the logits; -inf bans a token.
   int32_t edits_begin, edits_end;
-  int32_t padding;
+  int32_t mask;  // row of SampleInput::masks, or -1: every token is allowed
 };
-inline constexpr const char* kSampleRowFormat = "=QQdd4f4i3i2i4x";
+inline constexpr const char* kSampleRowFormat = "=QQdd4f4i3i2ii";
 static_assert(sizeof(SampleRow) == 88);
 
 struct SampleInput {
@@ -52,7 +52,13 @@ struct SampleInput {
   const int32_t* edit_ids;
   const float* edit_values;
   int64_t num_edits;
+  // [num_masks, mask_words(vocab_size)]: bit i % 32 of word i / 32 allows token i. A token that is
+  // not allowed has the logit -inf, before everything else.
+  const uint32_t* masks;
+  int64_t num_masks;
 };
+
+constexpr int64_t mask_words(int64_t vocab_size) { return (vocab_size + 31) / 32; }
 
 // One entry per SampleRow; the last two have max_top columns, -1 and -inf where there is no token.
 // Log probabilities are the log softmax of the logits as given. To those of candidates the edits

@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from octavo.core.structured_outputs import StructuredOutputs
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MAX_N = 16
@@ -54,6 +55,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `beam_width` beams that ended, false when the best open beam would not be worth more if it ended
     now, "never" when it could not be at any length. Bias, penalties and `min_tokens` act on log
     probabilities there.
+
+    With `structured_outputs` the answer has that form, unless a limit of length or a stop string
+    ends it early. Bias and bans act among the tokens that the form allows.
     """
 
     n: int = 1
@@ -82,6 +86,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     beam_width: int | None = None
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
+    structured_outputs: StructuredOutputs | None = None
 
     def __post_init__(self) -> None:
         _integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
@@ -169,6 +174,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 )
 
     def _refuse_sampling_options(self) -> None:
+        if self.structured_outputs is not None:
+            raise UnsupportedParameter(
+                "structured_outputs are given with use_beam_search; drawn answers may have them",
+                param="structured_outputs",
+                code="unsupported_parameter",
+            )
         if self.stop_strings:
             raise UnsupportedParameter(
                 "stop strings are given with use_beam_search; stop_token_ids is allowed",

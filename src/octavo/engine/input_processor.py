@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.tokenizer import Tokenizer
@@ -39,12 +40,14 @@ class InputProcessor:
         vocab_size: int,
         max_model_len: int,
         max_num_seqs: int,
+        grammars: GrammarCompiler | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
         self.vocab_size = min(vocab_size, tokenizer.vocab_size)
         self.max_model_len = max_model_len
         self.max_num_seqs = max_num_seqs
+        self._grammars = grammars or GrammarCompiler()
 
     def completion(
         self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
@@ -120,7 +123,13 @@ class InputProcessor:
             sampling_params=self._with_max_tokens(len(ids), params, param),
             arrival_time=time.time(),
             cache_salt=cache_salt,
+            grammar=self._grammar(params),
         )
+
+    def _grammar(self, params: SamplingParams) -> str:
+        if params.structured_outputs is None:
+            return ""
+        return self._grammars.compile(params.structured_outputs)
 
     def _with_max_tokens(
         self, num_prompt_tokens: int, params: SamplingParams, param: str

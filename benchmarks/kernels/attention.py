@@ -73,6 +73,8 @@ CASES = [
     Case("decode", 2048, 1),
     Case("decode", 8192, 1),
     Case("decode", 128, 1, batch=32),
+    Case("decode", 270, 1, batch=8),
+    Case("decode", 270, 1, batch=32),
     Case("decode", 512, 1, batch=32),
 ]
 WINDOW_CASES = [Case("window", 2048, 2048, window=WINDOW), Case("window", 8192, 1, window=WINDOW)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from octavo.errors import InvalidRequest, PromptTooLong
 from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
+from octavo.tokenization.phrases import Phrases
 from octavo.tokenization.tokenizer import Tokenizer
 
 Message = Mapping[str, object]
@@ -47,6 +48,7 @@ class InputProcessor:
         self.vocab_size = min(vocab_size, tokenizer.vocab_size)
         self.max_model_len = max_model_len
         self.max_num_seqs = max_num_seqs
+        self._phrases = Phrases(tokenizer)
         self._grammars = grammars or GrammarCompiler()
 
     def completion(
@@ -123,8 +125,16 @@ class InputProcessor:
             sampling_params=self._with_max_tokens(len(ids), params, param),
             arrival_time=time.time(),
             cache_salt=cache_salt,
+            bad_word_ids=self._known(self._phrases.words(params.bad_words or ())),
+            dry_breaker_ids=self._known(
+                self._phrases.breakers(params.dry_breakers) if params.has_dry else ()
+            ),
             grammar=self._grammar(params),
         )
+
+    def _known(self, sequences: Iterable[list[int]]) -> list[list[int]]:
+        """Those that the model can say at all."""
+        return [ids for ids in sequences if max(ids) < self.vocab_size]
 
     def _grammar(self, params: SamplingParams) -> str:
         if params.structured_outputs is None:
@@ -160,6 +170,7 @@ class InputProcessor:
         for name, ids in (
             ("stop_token_ids", params.stop_token_ids or ()),
             ("logit_bias", params.logit_bias or ()),
+            ("allowed_token_ids", params.allowed_token_ids or ()),
         ):
             for token_id in ids:
                 if token_id >= self.vocab_size:

@@ -1,14 +1,12 @@
 // Kernels `attention` and `attention_quantize`: causal, grouped-query attention through page
 // tables, of any mix of prompt chunks and single new tokens (arXiv:2309.06180), with the softmax
 // taken piece by piece (arXiv:1805.02867). attention_float.h and attention_integer.h own the
-// arithmetic, attention_plan.h the sharing of work.
-#include <sched.h>
-
+// arithmetic, attention_plan.h the sharing of work, attention_jobs.h what a worker takes of it.
 #include <cstring>
 
 #include "kernels/attention_float.h"
 #include "kernels/attention_integer.h"
-#include "kernels/attention_plan.h"
+#include "kernels/attention_jobs.h"
 #include "kernels/hadamard.h"
 #include "kernels/norm_row.h"
 #include "kernels/quantize_group.h"
@@ -17,99 +15,6 @@
 
 namespace octavo::OCTAVO_LEVEL {
 namespace {
-
-// One piece of the context of one unit.
-struct Job {
-  SequenceWork work;
-  int64_t unit_index;
-  Unit unit;
-  int64_t piece;        // of the sequence's context
-  bool begins, ends;    // the unit's pieces, unless they are split among workers
-  int64_t split_piece;  // of work.num_pieces
-};
-
-// The instruction's counter counts items taken in its low half and, in its high half, items done.
-constexpr int64_t kItemDone = int64_t{1} << 32;
-
-int64_t take_item(const KernelCall& call) { return call.next_item() & (kItemDone - 1); }
-
-void finish_item(const KernelCall& call) {
-  call.counter.fetch_add(kItemDone, std::memory_order_release);
-}
-
-// The workers still at an item need no help from this one, so the wait ends.
-void wait_for_items(const KernelCall& call, int64_t num_items) {
-  while (call.counter.load(std::memory_order_acquire) / kItemDone < num_items) sched_yield();
-}
-
-// The jobs of one worker, item by item.
-class JobStream {
- public:
-  JobStream(const KernelCall& call, const AttentionShape& shape)
-      : call_(call), shape_(shape), cursor_(call.step, shape), num_items_(0) {
-    WorkCursor all(call.step, shape);
-    while (all.seek_item(num_items_)) num_items_ = all.end_item();
-    num_merges_ = all.end_merge();
-  }
-
-  int64_t num_items() const { return num_items_; }
-  int64_t num_merges() const { return num_merges_; }
-  // The first item taken that is none.
-  int64_t end_item() const { return item_; }
-
-  // Whether the next job may be taken before this one is done: others wait for the last items.
-  bool may_look_ahead() const {
-    if (piece_ < last_piece_) return true;
-    const int64_t taken = call_.counter.load(std::memory_order_relaxed) & (kItemDone - 1);
-    return taken + call_.num_workers < num_items_;
-  }
-
-  // False when no item is left.
-  bool next(Job& job) {
-    if (piece_ < last_piece_) {
-      ++piece_;
-    } else if (!next_item()) {
-      return false;
-    }
-    job = {cursor_.work(),
-           unit_index_,
-           unit_,
-           piece_,
-           piece_ == first_piece_,
-           piece_ == last_piece_,
-           piece_ - cursor_.work().first_piece};
-    return true;
-  }
-
- private:
-  bool next_item() {
-    if (item_ >= num_items_) return false;
-    item_ = take_item(call_);
-    if (!cursor_.seek_item(item_)) return false;
-    const SequenceWork& work = cursor_.work();
-    const int64_t index = item_ - work.first_item;
-    unit_index_ = work.split ? index / work.num_pieces : index;
-    unit_ = work.unit(unit_index_);
-    if (work.split) {
-      first_piece_ = last_piece_ = work.first_piece + index % work.num_pieces;
-    } else {
-      const Span rows = shape_.rows_of(unit_);
-      const int32_t* positions = call_.step.positions + work.first_row;
-      first_piece_ = shape_.rule.first_visible(positions[rows.begin]) / kAttentionPiece;
-      last_piece_ = positions[rows.end - 1] / kAttentionPiece;
-    }
-    piece_ = first_piece_;
-    return true;
-  }
-
-  const KernelCall& call_;
-  const AttentionShape& shape_;
-  WorkCursor cursor_;
-  int64_t num_items_, num_merges_;
-  int64_t item_ = 0;
-  int64_t unit_index_ = 0, first_piece_ = 0, piece_ = 0, last_piece_ = 0;
-  Unit unit_ = {};
-};
 
 // attend_piece for a number of queries known only at run time.
 template <class T, int N = kQueryBlock>
@@ -169,19 +74,10 @@ class Attention {
         own_(call, shape_.head_dim) {}
 
   void run() {
-    JobStream jobs(call_, shape_);
-    Job job;
-    bool any = jobs.next(job);
-    while (any) {
-      Job next;
-      const bool ahead = jobs.may_look_ahead() && jobs.next(next);
-      run_job(job, ahead ? &next : nullptr);
-      if (job.ends) finish_item(call_);
-      if (ahead) {
-        job = next;
-      } else {
-        any = jobs.next(job);
-      }
+    JobQueue jobs(call_, shape_, kv_);
+    for (; jobs.fill(); jobs.pop()) {
+      run_job(jobs);
+      if (jobs[0].ends) finish_item(call_);
     }
     int64_t merge = jobs.end_item() - jobs.num_items();
     if (merge >= jobs.num_merges()) return;
@@ -193,17 +89,18 @@ class Attention {
   }
 
  private:
-  void run_job(const Job& job, const Job* next) {
+  void run_job(JobQueue& jobs) {
+    const Job& job = jobs[0];
     if (job.work.sequence != loaded_sequence_ || job.unit_index != loaded_unit_) {
       load_queries(job.work, job.unit);
       loaded_sequence_ = job.work.sequence;
       loaded_unit_ = job.unit_index;
     }
     if (job.work.split) {
-      return run_piece(job, next, stored(job.work, job.unit_index, job.split_piece));
+      return run_piece(jobs, stored(job.work, job.unit_index, job.split_piece));
     }
     if (job.begins) clear(*own_.total, shape_.head_dim);
-    run_piece(job, next, *own_.piece);
+    run_piece(jobs, *own_.piece);
     merge(*own_.total, *own_.piece, job.unit.num_queries, shape_.head_dim);
     if (job.ends) write_output(job.work, job.unit);
   }
@@ -266,31 +163,26 @@ class Attention {
     }
   }
 
-  void run_piece(const Job& job, const Job* next, Partial& out) {
+  void run_piece(JobQueue& jobs, Partial& out) {
+    const Job& job = jobs[0];
+    if (job.pages.empty()) return clear(out, shape_.head_dim);
     PieceWork<T> p;
     p.head_dim = static_cast<int>(shape_.head_dim);
     p.queries = own_.queries;
     p.query_scales = own_.query_scales;
     p.scores = own_.scores;
     p.weights = own_.weights;
-    p.pages = {kPiecePages, 0};
+    p.pages = job.pages;
     for (int n = 0; n < job.unit.num_queries; ++n) {
       p.visible[n] = shape_.rule.visible(own_.positions[n], job.piece);
-      if (p.visible[n].empty()) continue;
-      const Span pages = pages_of(p.visible[n]);
-      p.pages = {min_int(p.pages.begin, pages.begin), max_int(p.pages.end, pages.end)};
     }
-    if (p.pages.empty()) return clear(out, shape_.head_dim);
+    const int64_t half = page_half_bytes(kv_.dtype, kv_.head_dim);
     for (int page = p.pages.begin; page < p.pages.end; ++page) {
-      const PageHead<T> head = head_of(job, page);
-      p.keys[page] = head.keys;
-      p.values[page] = head.values;
-      p.next_keys[page] = head.keys;  // fetched already, so that fetching it costs nothing
+      p.keys[page] = p.beside_keys[page] = reinterpret_cast<const T*>(job.keys[page]);
+      p.values[page] = p.beside_values[page] = reinterpret_cast<const T*>(job.keys[page] + half);
     }
-    if (next != nullptr) {
-      find_next_keys(*next, p);
-      if (next->begins) fetch_queries(*next);
-    }
+    if (fetches_beside(job.unit.num_queries)) plan_fetches(jobs, p);
+    if (jobs.size() > 1 && jobs[1].begins) fetch_queries(jobs[1]);
     attend(job.unit.num_queries, p, shape_.rule, out);
   }
 
@@ -304,21 +196,18 @@ class Attention {
     }
   }
 
-  PageHead<T> head_of(const Job& job, int page) const {
-    const int32_t* table =
-        call_.step.page_tables + job.work.sequence * call_.step.page_table_stride;
-    return page_head<T>(kv_, table[job.piece * kPiecePages + page], job.unit.kv_head);
-  }
-
-  // The keys that the next job begins with, in the order of this one's pages.
-  void find_next_keys(const Job& next, PieceWork<T>& p) const {
-    const Span rows = shape_.rows_of(next.unit);
-    const int32_t* positions = call_.step.positions + next.work.first_row;
-    const Span pages = {shape_.rule.visible(positions[rows.begin], next.piece).begin / kPageTokens,
-                        pages_of(shape_.rule.visible(positions[rows.end - 1], next.piece)).end};
-    const int count = min_int(pages.end - pages.begin, p.pages.end - p.pages.begin);
-    for (int i = 0; i < count; ++i) {
-      p.next_keys[p.pages.begin + i] = head_of(next, pages.begin + i).keys;
+  // One half beyond those fetched already beside each half of this job. Where the queue could not
+  // be filled, or is new, those that should be fetched by now are fetched first.
+  static void plan_fetches(JobQueue& jobs, PieceWork<T>& p) {
+    const auto next = [&] { return reinterpret_cast<const T*>(jobs.next_to_fetch()); };
+    while (jobs.num_fetched() < kHalvesAhead && jobs.more_to_fetch()) {
+      fetch_half(next(), p.head_dim);
+    }
+    for (int page = p.pages.begin; page < p.pages.end && jobs.more_to_fetch(); ++page) {
+      p.beside_keys[page] = next();
+    }
+    for (int page = p.pages.begin; page < p.pages.end && jobs.more_to_fetch(); ++page) {
+      p.beside_values[page] = next();
     }
   }
 

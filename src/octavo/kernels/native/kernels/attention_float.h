@@ -22,7 +22,7 @@ inline void score_pages(const PieceWork<T>& work, int page) {
     for (int p = 0; p < P; ++p) sums[n][p] = zero_f32();
   }
   for (int d = 0; d < work.head_dim; ++d) {
-    if constexpr (P > 1) work.template fetch_beside_keys<P>(page, d * kPageTokens);
+    if constexpr (fetches_beside(N)) work.template fetch_beside_keys<P>(page, d * kPageTokens);
     F32x16 lines[P];
 #pragma GCC unroll 12
     for (int p = 0; p < P; ++p) lines[p] = load_line(keys[p] + d * kPageTokens);
@@ -84,14 +84,14 @@ inline void add_columns(const PieceWork<T>& work, int column, Span tokens, const
   for (int token = tokens.begin; token < tokens.end;) {
     const int page_end = min_int((token / kPageTokens + 1) * kPageTokens, tokens.end);
     const T* const page = work.values[token / kPageTokens];
-    const T* const next = work.next_keys[token / kPageTokens];
+    const T* const beside = work.beside_values[token / kPageTokens];
     for (; token < page_end; ++token) {
       const int line = token % kPageTokens * head_dim + column;
       F32x16 v[C];
 #pragma GCC unroll 12
       for (int c = 0; c < C; ++c) {
         v[c] = load_line(page + line + c * kLanes);
-        if constexpr (C > 1) fetch_line(next, line + c * kLanes);
+        if constexpr (fetches_beside(N)) fetch_line(beside, line + c * kLanes);
       }
 #pragma GCC unroll 12
       for (int n = 0; n < N; ++n) {

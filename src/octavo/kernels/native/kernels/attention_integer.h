@@ -27,7 +27,7 @@ inline void score_pages(const PieceWork<T>& work, int page) {
     for (int p = 0; p < P; ++p) sums[n][p] = zero_i32();
   }
   for (int d = 0; d < work.head_dim; d += 2) {
-    if constexpr (P > 1) work.template fetch_beside_keys<P>(page, d * kPageTokens);
+    if constexpr (fetches_beside(N)) work.template fetch_beside_keys<P>(page, d * kPageTokens);
     I16x32 lines[P];
 #pragma GCC unroll 12
     for (int p = 0; p < P; ++p) lines[p] = load_pairs(&keys[p][d * kPageTokens].value);
@@ -146,9 +146,9 @@ OCTAVO_INLINE void add_page(const PieceWork<T>& work, int page, int column, I32x
     for (int c = 0; c < C; ++c) {
       const int at = line + c * 2 * kLanes;
       lines[c] = load_pairs(&work.values[page][at].value);
-      if constexpr (C > 1) fetch_line(work.next_keys[page], at);
+      if constexpr (fetches_beside(N)) fetch_line(work.beside_values[page], at);
     }
-    if constexpr (C > 1) fetch_scales(work.next_keys[page], work.head_dim, line);
+    if constexpr (fetches_beside(N)) fetch_scales(work.beside_values[page], work.head_dim, line);
 #pragma GCC unroll 12
     for (int n = 0; n < N; ++n) {
 #pragma GCC unroll 12

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.token_filters import MAX_ALLOWED_TOKEN_IDS, TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
@@ -101,3 +102,22 @@ def test_nothing_is_asked_for_by_default() -> None:
     assert not SamplingParams(dry_multiplier=1.0, dry_penalty_last_n=0).has_dry
     assert list(params.dry_breakers) == ["\n", ":", '"', "*"]
     assert list(SamplingParams(dry_sequence_breakers=[]).dry_breakers) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"max_pattern_size": 3},
+        {"max_pattern_size": 3, "min_count": 1},
+        {"max_pattern_size": 257, "min_count": 2},
+        {"max_pattern_size": 2, "min_pattern_size": 3, "min_count": 2},
+        {"max_pattern_size": -1},
+        {"max_pattern_size": 2, "min_count": 1025},
+    ],
+)
+def test_repetition_detection_has_ranges(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="repetition_detection") as caught:
+        SamplingParams(repetition_detection=RepetitionDetection(**given))
+    assert caught.value.param == "repetition_detection"
+    off = RepetitionDetection()
+    assert SamplingParams(repetition_detection=off).repetition_detection == off

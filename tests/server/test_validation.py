@@ -428,6 +428,7 @@ def test_errors_never_show_what_libraries_say() -> None:
         ("dry_multiplier", -1, "from 0.0 to 100.0"),
         ("dry_sequence_breakers", [""], "1 to 40 characters"),
         ("mirostat", 1, "0 and 2 are supported"),
+        ("repetition_detection", {"max_pattern_size": 2}, "from 2 to 1024"),
         ("bad_words", ["x" * 300], "1 to 256 characters"),
         ("allowed_token_ids", [], "at least one"),
         ("allowed_token_ids", [VOCAB], str(VOCAB)),

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from octavo.core.ranges import check_ids, check_integer, check_real
+from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.core.token_filters import TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
@@ -34,6 +35,7 @@ _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("dynatemp_range", (0.0,)),
     ("mirostat", (0,)),
     ("dry_multiplier", (0.0,)),
+    ("repetition_detection", (None,)),
     ("best_of", (None, 1)),
     ("logprobs", (None,)),
     ("prompt_logprobs", (None,)),
@@ -80,6 +82,7 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     ignore_eos: bool = False
     max_tokens: int | None = 16
     min_tokens: int = 0
+    repetition_detection: RepetitionDetection | None = None
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     skip_special_tokens: bool = True
@@ -120,6 +123,8 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
         if self.best_of is not None:
             check_integer("best_of", self.best_of, self.n, MAX_BEST_OF)
         self.check_filters()
+        if self.repetition_detection is not None:
+            self.repetition_detection.check()
         if self.is_greedy and self.dynatemp_range > 0:
             raise InvalidRequest(
                 f"dynatemp_range is {self.dynatemp_range} with temperature {self.temperature}, "

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
+from octavo.core.repetition_detection import RepetitionDetection
 from octavo.entrypoints.openai.strict_json import Json, parse_json
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
@@ -81,6 +82,7 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     ignore_eos: bool = False
     max_tokens: int | None = None
     min_tokens: int | None = None
+    repetition_detection: RepetitionDetection | None = None
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
     best_of: int | None = None
@@ -110,7 +112,6 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     truncation_side: Unsupported = None
     prompt_cache_retention: Unsupported = None
     logprob_token_ids: Unsupported = None
-    repetition_detection: Unsupported = None
     stream_interval: Unsupported = None
     return_token_ids: Unsupported = None
     return_tokens_as_token_ids: Unsupported = None

@@ -26,6 +26,7 @@ _SAME_NAME = (
     "include_stop_str_in_output",
     "ignore_eos",
     "min_tokens",
+    "repetition_detection",
     "best_of",
     "use_beam_search",
     "beam_width",

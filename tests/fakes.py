@@ -107,6 +107,9 @@ class FakeRunner:
             result.candidates = fake_candidates(context, self.vocab_size)
         elif scheduled.samples:
             seed = 0 if sequence.params.is_greedy else sequence.seed
+            if sequence.params.mirostat:  # what is drawn depends on what it has come to
+                result.mirostat_mu = (sequence.mirostat_mu or 0.0) + len(context) % 7
+                seed += int(sequence.mirostat_mu or 0)
             result.token_id = self._choose(context, seed)
             if sequence.params.logprobs is not None or sequence.params.picks_best:
                 result.logprobs = fake_logprobs(context, result.token_id)

@@ -29,7 +29,7 @@ from octavo.bench.workload import LoadRequest, Workload, poisson_arrivals
 
 START_SECONDS = 60.0
 NO_BOUND = "100000"
-"""Requests that may wait: the order is examined here, not how many are refused."""
+"""Requests that may wait, and connections: the order is examined here, not how many are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ def running_server(
         file.flush()
         port = free_port()
         flags = [*options, "--tenants", file.name, "--max-num-queued-reqs", NO_BOUND]
+        flags += ["--max-num-connections", NO_BOUND]
         command, environment = octavo_server(model, threads, port, flags)
         process = PeerProcess("octavo", command, environment)
         try:

@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from octavo.bench.load import LoadError, Outcome, Server, ask, first_model
 from octavo.bench.workload import LoadRequest, Workload
 
 STREAM_PROMPT_TOKENS = 64
+LLAMA_SECONDS = 300.0
 LEAD_SECONDS = 1.5
 """The streams have begun to write before the long prompt comes."""
 
@@ -96,7 +98,7 @@ def llama(options: argparse.Namespace) -> Iterator[Server]:
         context=room,
     )
     process = PeerProcess("llama-server", command, environment)
-    server = client(f"http://127.0.0.1:{port}", "any")
+    server = replace(client(f"http://127.0.0.1:{port}", "any"), timeout_seconds=LLAMA_SECONDS)
     try:
         asyncio.run(_await_model(server))
         yield server
@@ -128,7 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--llama-server", type=Path)
     options = parser.parse_args(arguments)
     print(
-        f"{'milliseconds':24}{'calm p50':>8}{'p99':>8}{'beside p50':>10}{'p99':>8}{'ratio':>8}  prompt s"
+        f"{'milliseconds':24}{'calm p50':>8}{'p99':>8}{'beside p50':>10}{'p99':>8}{'ratio':>8}"
+        f"{'prompt s':>11}"
     )
     for seconds in options.max_step_seconds:
         flags = ["--max-step-seconds", seconds]

@@ -32,8 +32,8 @@ class Facts:
     def weight(self, _tenant: str) -> float:
         return 1.0
 
-    def seconds(self, num_tokens: int) -> float:
-        return num_tokens * 1e-3
+    def seconds(self, num_prompt_tokens: int, num_new_tokens: int = 0) -> float:
+        return (num_prompt_tokens + num_new_tokens) * 1e-3
 
 
 def tickets() -> Iterator[Ticket]:

@@ -26,6 +26,7 @@ REQUESTS = st.lists(
             stop=st.sampled_from([None, ["\x01"], ["a", "\x80\x02"]]),
             logprobs=st.sampled_from([None, 0]),
             prompt_logprobs=st.sampled_from([None, None, 0]),
+            mirostat=st.sampled_from([0, 0, 2]),
         ),
     ),
     min_size=1,
@@ -99,7 +100,7 @@ def test_the_preempted_case_does_preempt() -> None:
     scheduler = make_scheduler(num_pages=9, max_num_batched_tokens=64)
     rig = Rig(scheduler=scheduler)
     requests = [
-        make_request("ab" * 3, SamplingParams(max_tokens=24, seed=i), request_id=str(i))
+        make_request("ab" * 3, SamplingParams(max_tokens=24, seed=i, mirostat=2), request_id=str(i))
         for i in range(8)
     ]
     assert run_together(requests, rig) == run_alone(requests)

@@ -95,12 +95,13 @@ def test_empty_ids_are_refused() -> None:
     assert "no tokens" in error.message
 
 
-@pytest.mark.parametrize("name", ["stop_token_ids", "logit_bias"])
+@pytest.mark.parametrize("name", ["stop_token_ids", "logit_bias", "allowed_token_ids"])
 @pytest.mark.parametrize("min_tokens", [0, 1])
 def test_wished_ids_outside_the_vocabulary_are_refused_by_name(name: str, min_tokens: int) -> None:
     """A1, A2."""
-    good = {"stop_token_ids": [VOCAB - 1], "logit_bias": {VOCAB - 1: -100.0}}[name]
-    bad = {"stop_token_ids": [1, VOCAB + 1], "logit_bias": {1: 0.0, VOCAB + 1: -100.0}}[name]
+    ids = [1, VOCAB + 1]
+    good = {"logit_bias": {VOCAB - 1: -100.0}}.get(name, [VOCAB - 1])
+    bad = {"logit_bias": dict.fromkeys(ids, 0.0)}.get(name, ids)
     complete("a", min_tokens=min_tokens, **{name: good})
     error = refusal(lambda: complete("a", min_tokens=min_tokens, **{name: bad}))
     assert (type(error), error.param) == (InvalidRequest, name)
@@ -228,3 +229,14 @@ def test_no_messages_are_refused(chatty: InputProcessor) -> None:
 def test_half_a_surrogate_pair_in_a_message_is_refused(chatty: InputProcessor) -> None:
     messages = [{"role": "user", "content": [{"type": "text", "text": "a\ud800"}]}]
     assert refusal(lambda: chatty.chat(messages, SamplingParams())).param == "messages"
+
+
+def test_texts_of_the_parameters_become_ids() -> None:
+    request = complete("a", bad_words=["xy"], dry_multiplier=1.0, dry_sequence_breakers=["b", "a"])
+    assert request.bad_word_ids == [[*b"xy"]]
+    assert request.dry_breaker_ids == [[*b"a"], [*b"b"]]
+
+
+def test_breakers_are_looked_for_only_where_dry_is_asked_for() -> None:
+    assert complete("a").dry_breaker_ids == []
+    assert complete("a", dry_multiplier=1.0).dry_breaker_ids == [[i] for i in sorted(b'\n:"*')]

@@ -52,7 +52,7 @@ def test_everything_is_there_before_the_first_request() -> None:
     assert values["vllm:kv_cache_usage_perc"] == 0
     facts = "block_size=16 cache_dtype=auto num_gpu_blocks=9"
     assert values[f"vllm:cache_config_info {facts}"] == 1
-    for reason in ("stop", "length", "abort", "error"):
+    for reason in ("stop", "length", "abort", "error", "repetition"):
         assert values[f"vllm:request_success_total finished_reason={reason}"] == 0
 
 

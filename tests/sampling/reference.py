@@ -45,9 +45,9 @@ def philox4x32_10(counter: tuple[int, int, int, int], key: tuple[int, int]) -> t
     return c0, c1, c2, c3
 
 
-def uniform(seed: int, position: int) -> float:
+def uniform(seed: int, position: int, purpose: int = 0) -> float:
     words = philox4x32_10(
-        (position & MASK_32, position >> 32, 0, 0), (seed & MASK_32, (seed >> 32) & MASK_32)
+        (position & MASK_32, position >> 32, purpose, 0), (seed & MASK_32, (seed >> 32) & MASK_32)
     )
     return float((words[0] << 21) ^ (words[1] >> 11)) * 2.0**-53
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
@@ -16,7 +17,8 @@ from octavo.core.sequence import Sequence
 from octavo.kernels import _native as native
 from octavo.sampling.masks import TokenMasks, num_mask_words
 from octavo.sampling.sampler import Sampler
-from tests.sampling import reference
+from tests.sampling import filter_reference, reference
+from tests.sampling.filter_reference import Filters
 from tests.sampling.reference import F32, Wishes
 
 VOCAB_SIZE = 500
@@ -32,7 +34,11 @@ def new_sequence(
 ) -> Sequence:
     tokens = [(17 * i * i + 3) % VOCAB_SIZE for i in range(prompt + answer)]
     request = EngineRequest(
-        request_id=name, prompt_token_ids=tokens[:prompt], sampling_params=params, arrival_time=0.0
+        request_id=name,
+        prompt_token_ids=tokens[:prompt],
+        sampling_params=params,
+        arrival_time=0.0,
+        dry_breaker_ids=[[3], [20, 71]],
     )
     return Sequence(request, 0, tokens, prompt, seed)
 
@@ -55,6 +61,7 @@ def wishes_of(sequence: Sequence) -> Wishes:
     params, n = sequence.params, sequence.num_prompt_tokens
     bans = STOPS | set(params.stop_token_ids or ())
     short = sequence.num_output_tokens < params.min_tokens
+    allowed = params.allowed_token_ids
     return Wishes(
         seed=sequence.seed % 2**64,
         position=sequence.num_tokens,
@@ -68,6 +75,29 @@ def wishes_of(sequence: Sequence) -> Wishes:
         prompt=sequence.token_ids[:n],
         answer=sequence.token_ids[n:],
         edits=(params.logit_bias or {}) | (dict.fromkeys(bans, -np.inf) if short else {}),
+        allowed=None if allowed is None else frozenset(allowed),
+    )
+
+
+def filters_of(sequence: Sequence) -> Filters:
+    params = sequence.params
+    if params.is_greedy:
+        params = structs.replace(
+            params, top_n_sigma=-1.0, typical_p=1.0, xtc_probability=0.0, mirostat=0
+        )
+    return Filters(
+        top_n_sigma=params.top_n_sigma,
+        dynatemp_range=params.dynatemp_range,
+        dynatemp_exponent=params.dynatemp_exponent,
+        typical_p=params.typical_p,
+        xtc_probability=params.xtc_probability,
+        xtc_threshold=params.xtc_threshold,
+        mirostat_mu=2 * params.mirostat_tau if params.mirostat else np.inf,
+        dry_multiplier=params.dry_multiplier,
+        dry_base=params.dry_base,
+        dry_allowed_length=params.dry_allowed_length,
+        dry_last_n=params.dry_penalty_last_n,
+        dry_breakers=sequence.request.dry_breaker_ids,
     )
 
 
@@ -84,6 +114,15 @@ params_strategy = st.builds(
     min_tokens=st.integers(0, 6),
     stop_token_ids=st.none() | st.just([11, 12]),
     logprobs=st.none() | st.integers(0, 3),
+    allowed_token_ids=st.none() | st.lists(st.integers(0, 499), min_size=1, max_size=30),
+    top_n_sigma=st.sampled_from([-1.0, 1.0]),
+    typical_p=st.sampled_from([1.0, 0.7]),
+    xtc_probability=st.sampled_from([0.0, 0.5]),
+    mirostat=st.sampled_from([0, 2]),
+    mirostat_tau=st.sampled_from([1.0, 3.0]),
+    dry_multiplier=st.sampled_from([0.0, 20.0]),
+    dry_allowed_length=st.sampled_from([1, 2]),
+    dry_penalty_last_n=st.sampled_from([-1, 0, 4]),
 )
 
 
@@ -99,7 +138,13 @@ def test_every_row_equals_the_reference(all_params: list[SamplingParams], seed: 
     logits = random_logits(len(sequences))
     results = sample(logits, *map(decode, sequences))
     for row, sequence, result in zip(logits, sequences, results, strict=True):
-        assert result.token_id == reference.choose(row, wishes_of(sequence))
+        filters = filters_of(sequence)
+        token_id, surprise = filter_reference.choose(row, wishes_of(sequence), filters)
+        assert result.token_id == token_id
+        assert (result.mirostat_mu is None) == (filters.mirostat_mu == np.inf)
+        if result.mirostat_mu is not None:
+            tau = sequence.params.mirostat_tau
+            assert result.mirostat_mu == pytest.approx(2 * tau - 0.1 * (surprise - tau))
         assert (result.logprobs is None) == (sequence.params.logprobs is None)
         if result.logprobs is not None:
             assert result.logprobs.token_id == result.token_id
@@ -271,3 +316,48 @@ def test_a_mask_reaches_the_row_of_its_sequence_only() -> None:
     logits = random_logits(2)
     results = new_sampler().sample(logits, step, STOPS, masks)
     assert [result.token_id for result in results] == [int(logits[0].argmax()), 300]
+
+
+def test_mirostat_goes_on_from_what_the_sequence_has_come_to() -> None:
+    """mu 0.5 bits leave the most probable token alone, whose surprise is 0."""
+    sequence = new_sequence(SamplingParams(mirostat=2, mirostat_tau=3.0, mirostat_eta=0.2))
+    sequence.mirostat_mu = 0.5
+    logits = random_logits(1)
+    (result,) = sample(logits, decode(sequence))
+    assert result.token_id == logits[0].argmax()
+    assert result.mirostat_mu == pytest.approx(1.1)
+    greedy = new_sequence(SamplingParams(mirostat=2, temperature=0.0))
+    assert sample(logits, decode(greedy))[0].mirostat_mu is None
+
+
+def test_a_bad_word_is_not_completed() -> None:
+    """The last of its tokens only, and only when the answer (not the prompt) ends with the rest."""
+    logits = np.zeros((1, VOCAB_SIZE), np.float32)
+    logits[0, [40, 41, 42]] = [9.0, 8.0, 7.0]
+    sequence = new_sequence(SamplingParams(temperature=0.0), prompt=5, answer=2)
+    tokens = sequence.token_ids
+
+    def drawn(*bad_words: list[int]) -> int | None:
+        sequence.request = structs.replace(sequence.request, bad_word_ids=list(bad_words))
+        return sample(logits, decode(sequence))[0].token_id
+
+    assert drawn() == 40
+    assert drawn([40]) == 41
+    assert drawn([40], [tokens[6], 41]) == 42
+    assert drawn([tokens[5], tokens[6], 40]) == 41
+    assert drawn([tokens[5], 40]) == 40
+    assert drawn([tokens[4], tokens[5], tokens[6], 40]) == 40
+
+
+def test_allowed_tokens_and_a_mask_hold_together() -> None:
+    masked = new_sequence(SamplingParams(temperature=0.0, allowed_token_ids=[3, 4, 5]), name="a")
+    other = new_sequence(SamplingParams(temperature=0.0), name="b")
+    words = np.zeros((2, num_mask_words(VOCAB_SIZE)), np.uint32)
+    words[:, 0] = [1 << 4 | 1 << 9, 1 << 7]
+    masks = TokenMasks(words, {masked.key: 0, other.key: 1})
+    logits = np.zeros((2, VOCAB_SIZE), np.float32)
+    logits[:, 9] = 5.0
+    step = ScheduledStep([decode(masked), decode(other)])
+    results = new_sampler().sample(logits, step, STOPS, masks)
+    assert [result.token_id for result in results] == [4, 7]
+    assert words[:, 0].tolist() == [1 << 4 | 1 << 9, 1 << 7]

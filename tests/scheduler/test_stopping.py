@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.sampling_params import SamplingParams
-from octavo.scheduler.stopping import Finish, finish_of
+from octavo.scheduler.stopping import Finish, finish_of, repeats
 from tests.fakes import EOS, make_sequence
 
 EOS_IDS = frozenset({EOS})
@@ -59,3 +62,44 @@ def test_the_context_length_ends_what_has_no_max_tokens() -> None:
     params = SamplingParams(max_tokens=None)
     assert finish_after([5, 5], params, max_sequence_tokens=6) is None
     assert finish_after([5, 5, 5], params, max_sequence_tokens=6) == Finish("length")
+
+
+@pytest.mark.parametrize(
+    ("answer", "finished"),
+    [
+        ([7, 5, 5, 5], True),
+        ([5, 5, 5, 7], False),
+        ([9, 1, 2, 1, 2, 1, 2], True),
+        ([9, 1, 2, 1, 2], False),
+        ([1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4], False),
+        ([3, 3], False),
+    ],
+)
+def test_a_pattern_that_comes_often_enough_ends_the_answer(
+    answer: list[int], finished: bool
+) -> None:
+    """The prompt, 1 2 3, is no part of it."""
+    detection = RepetitionDetection(max_pattern_size=3, min_count=3)
+    wish = SamplingParams(max_tokens=50, repetition_detection=detection)
+    expected = Finish("repetition", "repetition_detected") if finished else None
+    assert finish_after(answer, wish) == expected
+    later = SamplingParams(max_tokens=50, min_tokens=20, repetition_detection=detection)
+    assert finish_after(answer, later) is None
+
+
+@given(
+    answer=st.lists(st.sampled_from([1, 1, 2]), min_size=1, max_size=40),
+    sizes=st.tuples(st.integers(0, 6), st.integers(0, 6)).map(sorted),
+    count=st.integers(2, 5),
+)
+def test_repetitions_are_those_of_the_definition(
+    answer: list[int], sizes: list[int], count: int
+) -> None:
+    expected = any(
+        len(answer) >= size * count and answer[-size * count :] == answer[-size:] * count
+        for size in range(max(sizes[0], 1), sizes[1] + 1)
+    )
+    detection = RepetitionDetection(
+        min_pattern_size=sizes[0], max_pattern_size=sizes[1], min_count=count
+    )
+    assert repeats([1, 1, 1, *answer], len(answer), detection) == expected

@@ -148,7 +148,7 @@ class Server:
     def num_finished(self, *reasons: str) -> int:
         """Sequences that ended so, or in any way."""
         values = self.values()
-        reasons = reasons or ("stop", "length", "abort", "error")
+        reasons = reasons or ("stop", "length", "abort", "error", "repetition")
         return int(sum(values[f"vllm:request_success_total.{reason}"] for reason in reasons))
 
     async def wait_idle(self) -> None:

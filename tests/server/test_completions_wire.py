@@ -184,3 +184,17 @@ def test_an_abort_by_id_ends_the_answer_with_what_there_is() -> None:
 def test_outputs_of_engines_are_plain_data() -> None:
     """Guards the shared default lists of outputs: nobody may write into them."""
     assert SequenceOutput(request_id="a").token_ids is not SequenceOutput(request_id="b").token_ids
+
+
+def test_an_answer_that_repeats_itself_is_ended() -> None:
+    async def scenario(server: Server) -> None:
+        detection = {"max_pattern_size": 2, "min_count": 4}
+        for wish in ({}, {"stream": True}):
+            response = await server.complete(
+                "a", max_tokens=90, repetition_detection=detection, **wish
+            )
+            assert '"finish_reason":"repetition"' in response.text
+            assert '"stop_reason":"repetition_detected"' in response.text
+        assert server.num_finished("repetition") == 2
+
+    run(scenario, Setup(scripts={b"a": [120, 121] * 50}))

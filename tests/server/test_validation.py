@@ -331,6 +331,9 @@ def test_labels_and_spelled_out_defaults_are_taken() -> None:
         {"frequency_penalty": 0, "presence_penalty": 0},
         {"n": 1, "logprobs": False, "top_logprobs": 0},
         {"modalities": ["text"]},
+        {"mirostat": 0, "mirostat_tau": 5.0, "mirostat_eta": 0.1, "typical_p": 1.0},
+        {"dry_multiplier": 0, "dry_sequence_breakers": ["\n"], "xtc_probability": 0},
+        {"bad_words": []},
         {"stream": False, "stream_options": None},
     ],
     ids=str,
@@ -413,3 +416,28 @@ def test_errors_never_show_what_libraries_say() -> None:
         assert "secret" not in json.dumps(error_of(response, 500))
 
     run(scenario, Setup(fail_on=(0,)))
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+@pytest.mark.parametrize(
+    ("param", "value", "says"),
+    [
+        ("typical_p", 0, "above 0.0 and up to 1.0"),
+        ("top_n_sigma", "1", "expected `float"),
+        ("xtc_probability", 1.5, "from 0.0 to 1.0"),
+        ("dry_multiplier", -1, "from 0.0 to 100.0"),
+        ("dry_sequence_breakers", [""], "1 to 40 characters"),
+        ("mirostat", 1, "0 and 2 are supported"),
+        ("repetition_detection", {"max_pattern_size": 2}, "from 2 to 1024"),
+        ("bad_words", ["x" * 300], "1 to 256 characters"),
+        ("allowed_token_ids", [], "at least one"),
+        ("allowed_token_ids", [VOCAB], str(VOCAB)),
+    ],
+)
+def test_a1_further_sampling_parameters_have_ranges(
+    path: str, param: str, value: Json, says: str
+) -> None:
+    asked: dict[str, Json] = {"messages": [{"role": "user", "content": "a"}]}
+    if path == "/v1/completions":
+        asked = {"prompt": "a"}
+    _refused(path, {**asked, param: value}, param, says)

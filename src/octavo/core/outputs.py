@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-FinishReason = Literal["stop", "length", "abort", "error"]
+FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
 
 DEADLINE_EXCEEDED = "the deadline of this request passed before its answer was complete"
 """The error of a sequence that its request's deadline ended; doors tell it from failures by it."""

@@ -15,7 +15,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     `tenant` is who pays: the holder of an API key; "" where nobody has a name. `tenant_weight` is
     its share relative to other tenants, above 0. `priority`: smaller runs first. What is not
     finished at `deadline`, in time.time() seconds, ends with the error `DEADLINE_EXCEEDED`.
-    Sampling with `n` > 1 makes n sequences with indices 0..n-1.
+    Sampling with `n` > 1 makes n sequences with indices 0..n-1. `bad_word_ids` and
+    `dry_breaker_ids` (in rising order) are how the vocabulary spells those texts of the parameters.
     """
 
     request_id: str
@@ -28,3 +29,5 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     tenant: str = ""
     tenant_weight: float = 1.0
     deadline: float | None = None
+    bad_word_ids: list[list[int]] = []
+    dry_breaker_ids: list[list[int]] = []

@@ -5,12 +5,12 @@ Knows no vocabulary and no model; ids are checked against those by `engine.input
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Literal
 
-import msgspec
-
+from octavo.core.ranges import check_ids, check_integer, check_real
+from octavo.core.repetition_detection import RepetitionDetection
+from octavo.core.token_filters import TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MAX_N = 16
@@ -20,7 +20,6 @@ MAX_STOP_STRINGS = 16
 MAX_STOP_CHARS = 256
 MAX_LOGIT_BIAS = 1024
 MAX_LOGPROBS = 20
-MAX_TOKEN_IDS = 1024
 GREEDY_TEMPERATURE = 1e-5
 """Temperatures below this choose greedily: dividing by them would only overflow."""
 
@@ -29,6 +28,13 @@ _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("top_p", (1.0,)),
     ("top_k", (0, -1)),
     ("min_p", (0.0,)),
+    ("top_n_sigma", (-1.0, 0.0)),
+    ("typical_p", (1.0,)),
+    ("xtc_probability", (0.0,)),
+    ("dynatemp_range", (0.0,)),
+    ("mirostat", (0,)),
+    ("dry_multiplier", (0.0,)),
+    ("repetition_detection", (None,)),
     ("best_of", (None, 1)),
     ("logprobs", (None,)),
     ("prompt_logprobs", (None,)),
@@ -36,7 +42,7 @@ _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
 """Beams are not drawn, and their texts are not known before the end."""
 
 
-class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True):
     """Names and defaults are vLLM's. Raises `InvalidRequest` naming the first bad field.
 
     `top_k` 0 or -1 means all. `logprobs` n returns the chosen token's log probability and the n
@@ -72,6 +78,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     ignore_eos: bool = False
     max_tokens: int | None = 16
     min_tokens: int = 0
+    repetition_detection: RepetitionDetection | None = None
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     skip_special_tokens: bool = True
@@ -84,19 +91,19 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     early_stopping: bool | Literal["never"] = False
 
     def __post_init__(self) -> None:
-        _integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
-        _real("temperature", self.temperature, 0.0, 100.0)
-        _real("top_p", self.top_p, 0.0, 1.0, low_open=True)
-        _integer("top_k", self.top_k, -1, 2**31 - 1)
-        _real("min_p", self.min_p, 0.0, 1.0)
-        _real("presence_penalty", self.presence_penalty, -2.0, 2.0)
-        _real("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
-        _real("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True)
+        check_integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
+        check_real("temperature", self.temperature, 0.0, 100.0)
+        check_real("top_p", self.top_p, 0.0, 1.0, low_open=True)
+        check_integer("top_k", self.top_k, -1, 2**31 - 1)
+        check_real("min_p", self.min_p, 0.0, 1.0)
+        check_real("presence_penalty", self.presence_penalty, -2.0, 2.0)
+        check_real("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
+        check_real("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True)
         if self.seed is not None:
-            _integer("seed", self.seed, -(2**63), 2**64 - 1)
+            check_integer("seed", self.seed, -(2**63), 2**64 - 1)
         if self.max_tokens is not None:
-            _integer("max_tokens", self.max_tokens, 0, 2**31 - 1)
-        _integer("min_tokens", self.min_tokens, 0, 2**31 - 1)
+            check_integer("max_tokens", self.max_tokens, 0, 2**31 - 1)
+        check_integer("min_tokens", self.min_tokens, 0, 2**31 - 1)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise InvalidRequest(
                 f"min_tokens is {self.min_tokens}, more than max_tokens {self.max_tokens}",
@@ -105,11 +112,20 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         for name in ("logprobs", "prompt_logprobs"):
             value = getattr(self, name)
             if value is not None:
-                _integer(name, value, 0, MAX_LOGPROBS)
+                check_integer(name, value, 0, MAX_LOGPROBS)
         self._check_stops()
         self._check_logit_bias()
         if self.best_of is not None:
-            _integer("best_of", self.best_of, self.n, MAX_BEST_OF)
+            check_integer("best_of", self.best_of, self.n, MAX_BEST_OF)
+        self.check_filters()
+        if self.repetition_detection is not None:
+            self.repetition_detection.check()
+        if self.is_greedy and self.dynatemp_range > 0:
+            raise InvalidRequest(
+                f"dynatemp_range is {self.dynatemp_range} with temperature {self.temperature}, "
+                "which must be above 0",
+                param="dynatemp_range",
+            )
         self._check_beams()
 
     def _check_stops(self) -> None:
@@ -125,7 +141,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                     f"each stop must be a string of 1 to {MAX_STOP_CHARS} characters",
                     param="stop",
                 )
-        _ids("stop_token_ids", self.stop_token_ids)
+        check_ids("stop_token_ids", self.stop_token_ids)
 
     def _check_logit_bias(self) -> None:
         if self.logit_bias is None:
@@ -135,12 +151,12 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 f"logit_bias has {len(self.logit_bias)} entries; at most {MAX_LOGIT_BIAS}",
                 param="logit_bias",
             )
-        _ids("logit_bias", list(self.logit_bias))
+        check_ids("logit_bias", list(self.logit_bias))
         for token_id, bias in self.logit_bias.items():
-            _real(f"logit_bias[{token_id}]", bias, -100.0, 100.0)
+            check_real(f"logit_bias[{token_id}]", bias, -100.0, 100.0)
 
     def _check_beams(self) -> None:
-        _real("length_penalty", self.length_penalty, -10.0, 10.0)
+        check_real("length_penalty", self.length_penalty, -10.0, 10.0)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise InvalidRequest(
                 f"early_stopping is {self.early_stopping!r}; true, false or 'never' is allowed",
@@ -150,7 +166,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             self._refuse_beam_options()
             return
         if self.beam_width is not None:
-            _integer("beam_width", self.beam_width, self.n, MAX_BEAM_WIDTH)
+            check_integer("beam_width", self.beam_width, self.n, MAX_BEAM_WIDTH)
         if self.max_tokens == 0:
             raise InvalidRequest(
                 "max_tokens is 0; with use_beam_search at least 1 is allowed", param="max_tokens"
@@ -211,38 +227,3 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     @property
     def is_greedy(self) -> bool:
         return self.temperature < GREEDY_TEMPERATURE
-
-
-def _integer(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidRequest(
-            f"{name} is {value!r}; an integer from {low} to {high} is allowed",
-            param=name.partition("[")[0],
-        )
-
-
-def _real(name: str, value: object, low: float, high: float, *, low_open: bool = False) -> None:
-    ok = (
-        not isinstance(value, bool)
-        and isinstance(value, int | float)
-        and math.isfinite(value)
-        and low <= value <= high
-        and not (low_open and value == low)
-    )
-    if not ok:
-        bounds = f"above {low} and up to {high}" if low_open else f"from {low} to {high}"
-        raise InvalidRequest(
-            f"{name} is {value!r}; a finite number {bounds} is allowed",
-            param=name.partition("[")[0],
-        )
-
-
-def _ids(name: str, values: Sequence[object] | None) -> None:
-    if values is None:
-        return
-    if len(values) > MAX_TOKEN_IDS:
-        raise InvalidRequest(
-            f"{name} has {len(values)} ids; at most {MAX_TOKEN_IDS} are allowed", param=name
-        )
-    for value in values:
-        _integer(name, value, 0, 2**31 - 1)

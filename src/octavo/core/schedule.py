@@ -64,12 +64,14 @@ class Candidates(NamedTuple):
 @dataclass(slots=True)
 class SequenceResult:
     """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
-    prompt token at position start + i + 1. A beam has `candidates` instead of a token."""
+    prompt token at position start + i + 1. A beam has `candidates` instead of a token.
+    `mirostat_mu` is the sequence's next, None without mirostat."""
 
     token_id: int | None = None
     candidates: Candidates | None = None
     logprobs: TokenLogprobs | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
+    mirostat_mu: float | None = None
 
 
 @dataclass(slots=True)

@@ -26,7 +26,8 @@ class SequenceState(Enum):
 class Sequence:
     """`token_ids` is the prompt and then the answer. Tokens [0, num_computed_tokens) have their
     keys and values in `page_table`'s pages. `seed` is drawn once, so that preemption and batching
-    change nothing. `seniority` is its place in the order of first admissions.
+    change nothing. `mirostat_mu` is what mirostat has come to in bits, None before its first draw;
+    kept here, it outlives preemption. `seniority` is its place in the order of first admissions.
     """
 
     request: EngineRequest
@@ -39,6 +40,7 @@ class Sequence:
     page_table: list[int] = field(default_factory=list)
     num_cached_tokens: int = 0
     num_preemptions: int = 0
+    mirostat_mu: float | None = None
     seniority: tuple[int, int] = (0, 0)
     first_scheduled_time: float = 0.0
     first_token_time: float = 0.0

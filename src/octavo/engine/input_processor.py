@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -18,6 +18,7 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
+from octavo.tokenization.phrases import Phrases
 from octavo.tokenization.tokenizer import Tokenizer
 
 Message = Mapping[str, object]
@@ -45,6 +46,7 @@ class InputProcessor:
         self.vocab_size = min(vocab_size, tokenizer.vocab_size)
         self.max_model_len = max_model_len
         self.max_num_seqs = max_num_seqs
+        self._phrases = Phrases(tokenizer)
 
     def completion(
         self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
@@ -120,7 +122,15 @@ class InputProcessor:
             sampling_params=self._with_max_tokens(len(ids), params, param),
             arrival_time=time.time(),
             cache_salt=cache_salt,
+            bad_word_ids=self._known(self._phrases.words(params.bad_words or ())),
+            dry_breaker_ids=self._known(
+                self._phrases.breakers(params.dry_breakers) if params.has_dry else ()
+            ),
         )
+
+    def _known(self, sequences: Iterable[list[int]]) -> list[list[int]]:
+        """Those that the model can say at all."""
+        return [ids for ids in sequences if max(ids) < self.vocab_size]
 
     def _with_max_tokens(
         self, num_prompt_tokens: int, params: SamplingParams, param: str
@@ -151,6 +161,7 @@ class InputProcessor:
         for name, ids in (
             ("stop_token_ids", params.stop_token_ids or ()),
             ("logit_bias", params.logit_bias or ()),
+            ("allowed_token_ids", params.allowed_token_ids or ()),
         ):
             for token_id in ids:
                 if token_id >= self.vocab_size:

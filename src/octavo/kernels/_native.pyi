@@ -178,6 +178,16 @@ class Program:
 SAMPLE_ROW_FORMAT: str
 """`struct` format of one `SampleRow` of runtime/sampler.h, fields in that order."""
 
+FILTER_ROW_FORMAT: str
+"""`struct` format of one `FilterRow` of runtime/filter_row.h, fields in that order."""
+
+class Filters:
+    """What some rows of one call ask for beyond their SampleRow: FilterRows, and the ids in whose
+    ranges they point. `surprises`, set by `Sampler.sample`: of each, -log2 of the probability that
+    the drawn token had among those kept; 0 where nothing was drawn by these filters."""
+    def __init__(self, rows: bytes, ids: I32) -> None: ...
+    surprises: list[float]
+
 class Sampler:
     """Draws and scores tokens. The result for a row depends on the row and its parameters only."""
     def __init__(self, pool: ThreadPool, level: str, vocab_size: int) -> None: ...
@@ -189,6 +199,7 @@ class Sampler:
         edit_ids: I32,
         edit_values: F32,
         masks: U32,
+        filters: Filters | None = None,
     ) -> tuple[I32, I32, F64, I32, F64, int]:
         """One token per SampleRow in `rows`, with the GIL released. `logits` is [., vocab_size],
         `masks` [., ceil(vocab_size / 32)]: bit i % 32 of word i / 32 allows token i in the rows

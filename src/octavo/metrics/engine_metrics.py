@@ -69,7 +69,7 @@ class EngineMetrics:
             "vllm:request_success",
             "Finished requests by reason.",
             "finished_reason",
-            ("stop", "length", "abort", "error"),
+            ("stop", "length", "abort", "error", "repetition"),
         )
         self._start_seconds = make.gauges(
             "octavo:startup_seconds", "Duration of each phase of starting.", ("phase",)

@@ -17,6 +17,8 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import Candidates, ScheduledSequence, ScheduledStep, SequenceResult
 from octavo.core.sequence import Sequence
 from octavo.kernels import _native as native
+from octavo.sampling.allowed_tokens import AllowedTokens
+from octavo.sampling.filters import FilterBatch, FilterRows, bad_word_ends, next_mirostat_mu
 from octavo.sampling.masks import TokenMasks, num_mask_words
 
 _ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
@@ -36,6 +38,7 @@ class _Batch:
     num_history_tokens: int = 0
     edit_ids: list[int] = field(default_factory=list)
     edit_values: list[float] = field(default_factory=list)
+    filters: FilterBatch = field(default_factory=FilterBatch)
     masks: TokenMasks | None = None
 
     def add_history(self, tokens: native.I32, num_prompt_tokens: int) -> tuple[int, int, int]:
@@ -78,8 +81,8 @@ class Sampler:
     """Chooses the next tokens. A row's token depends on its logits, its sequence's parameters,
     seed and tokens, and on nothing else: not on the batch, the threads or the instruction set.
 
-    Draws use the number Philox4x32-10 gives for (seed, position). Filters come in vLLM's order:
-    mask, logit bias, penalties, temperature, min_p, top_k, top_p. For a beam nothing is drawn.
+    Draws use the number Philox4x32-10 gives for (seed, position). The order is fixed, and written
+    in `docs/sampling.md`. For a beam nothing is drawn.
     """
 
     def __init__(self, vocab_size: int, pool: native.ThreadPool, level: str | None = None) -> None:
@@ -90,6 +93,8 @@ class Sampler:
         """Processor time of this thread in native code for the latest step."""
         self._native = native.Sampler(pool, level or native.isa_levels()[0], vocab_size)
         self._histories: dict[tuple[str, int], _History] = {}
+        self._filters = FilterRows()
+        self._allowed = AllowedTokens(vocab_size)
         self._no_masks = np.empty((0, num_mask_words(vocab_size)), np.uint32)
 
     def sample(
@@ -106,7 +111,8 @@ class Sampler:
         are the model's own, kept out of answers shorter than min_tokens. `masks` come before
         everything else, and change no log probability.
         """
-        batch = _Batch(masks=masks)
+        masks = self._allowed.joined(masks, step)
+        batch = _Batch(masks=masks, filters=self._filters.start_step())
         histories: dict[tuple[str, int], _History] = {}
         row = 0
         for scheduled in step.sequences:
@@ -140,9 +146,10 @@ class Sampler:
         if params.use_beam_search:
             target, num_top = _CANDIDATES, _num_candidates(params, stop_token_ids)
         history = (0, 0, 0)
-        if _has_penalties(params):
+        if _has_penalties(params) or params.has_dry:
             kept = histories[sequence.key] = self._history(sequence)
             history = batch.add_history(kept.tokens(), sequence.num_prompt_tokens)
+        self._filters.add(batch.filters, sequence, len(batch.rows), history)
         edits_begin = len(batch.edit_ids)
         if params.logit_bias:
             batch.add_edits(params.logit_bias.keys(), params.logit_bias.values())
@@ -150,6 +157,8 @@ class Sampler:
             bans = stop_token_ids.union(params.stop_token_ids or ())
             known = [token for token in bans if token < self.vocab_size]
             batch.add_edits(known, [_BAN] * len(known))
+        for token in bad_word_ends(sequence):
+            batch.add_edits((token,), (_BAN,))
         batch.rows.append(
             _ROW.pack(
                 sequence.seed & _SEED_MASK,
@@ -186,15 +195,19 @@ class Sampler:
             np.array(batch.edit_values, np.float32),
             self._no_masks if batch.masks is None else batch.masks.words,
         )
+        filters = batch.filters.native()
         start = time.thread_time()
         token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined = self._native.sample(
-            logits, *arrays
+            logits, *arrays, filters=filters
         )
         self.native_cpu_seconds = time.thread_time() - start
         self.num_undefined_rows = num_undefined
         entries = _Entries(
             token_ids.tolist(), ranks.tolist(), logprobs.tolist(), top_ids, top_logprobs
         )
+        if filters is not None:
+            surprises = filters.surprises
+            entries.surprises = {i: surprises[at] for i, at in batch.filters.surprise_of.items()}
         rows = iter(range(len(batch.rows)))
         return [_result(scheduled, entries, rows) for scheduled in step.sequences]
 
@@ -208,6 +221,7 @@ class _Entries:
     logprobs: list[float]
     top_ids: native.I32
     top_logprobs: native.F64
+    surprises: dict[int, float] = field(default_factory=dict)
 
     def logprobs_of(self, row: int, num_top: int) -> TokenLogprobs:
         return TokenLogprobs(
@@ -238,6 +252,8 @@ def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]
         num_top = _num_logprobs(params)
         if num_top != _NO_LOGPROBS:
             result.logprobs = entries.logprobs_of(row, num_top)
+        if row in entries.surprises:
+            result.mirostat_mu = next_mirostat_mu(scheduled.sequence, entries.surprises[row])
     return result
 
 

@@ -43,8 +43,9 @@ class PolicyFacts(Protocol):
     def weight(self, tenant: str) -> float:
         """The tenant's share relative to others; 1 unless configured. Above 0."""
 
-    def seconds(self, num_tokens: int) -> float:
-        """Predicted time to compute so many prompt tokens, by the steps measured so far."""
+    def seconds(self, num_prompt_tokens: int, num_new_tokens: int = 0) -> float:
+        """Predicted time from admission to an answer of so many tokens (0: until the prompt is
+        computed), by the steps measured so far; 0 before any was."""
 
 
 class SchedulingPolicy(Protocol):

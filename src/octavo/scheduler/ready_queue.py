@@ -42,8 +42,9 @@ class ReadyFacts:
     def weight(self, tenant: str) -> float:
         return self._weights.get(tenant, 1.0)
 
-    def seconds(self, num_tokens: int) -> float:
-        return self._step_time.seconds_to_compute(num_tokens, self._step_tokens)
+    def seconds(self, num_prompt_tokens: int, num_new_tokens: int = 0) -> float:
+        prompt = self._step_time.seconds_to_compute(num_prompt_tokens, self._step_tokens)
+        return prompt + num_new_tokens * self._step_time.mean_seconds
 
     def enter(self, request: EngineRequest) -> None:
         """A sequence of this request lives from now on. Its tenant's latest weight counts."""

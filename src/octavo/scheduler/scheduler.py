@@ -428,6 +428,8 @@ class Scheduler:
             return SequenceUpdate(sequence, scheduled, result, None, answers)
         if result.token_id is not None:
             sequence.token_ids.append(result.token_id)
+        if result.mirostat_mu is not None:
+            sequence.mirostat_mu = result.mirostat_mu
         finish = finish_of(sequence, self.config.eos_token_ids, self.max_sequence_tokens)
         if finish is not None:
             self.finish(sequence)

@@ -26,6 +26,8 @@ OUTLIER = 4.0
 """A step so many times slower or faster than predicted says nothing about the model..."""
 MIN_STEPS = 16
 """... unless fewer were measured so far, or that many in a row agree that the model is wrong."""
+MEAN_STEPS = 32
+"""Steps over which `mean_seconds` is taken, about."""
 ATTENDED_UNIT = 1024.0
 """Scales the largest feature, so that the equations are well conditioned."""
 
@@ -85,6 +87,8 @@ class StepTimeModel:
 
     def __init__(self, coefficients: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)):
         self.num_observed = 0
+        self.mean_seconds = 0.0
+        """Of the latest steps, whatever was in them: what each token of an answer takes."""
         self._num_outliers = 0  # in a row
         self._coefficients: Vector = list(coefficients)
         size = len(self._coefficients)
@@ -107,6 +111,7 @@ class StepTimeModel:
             return
         self.num_observed += 1
         self._num_outliers = 0
+        self.mean_seconds += (seconds - self.mean_seconds) / min(self.num_observed, MEAN_STEPS)
         reads_prompt = work.num_tokens > work.num_sequences
         self._kinds[reads_prompt].add([feature / seconds for feature in work.features])
         self._coefficients = self._solve()

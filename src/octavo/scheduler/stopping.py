@@ -6,7 +6,11 @@ from collections.abc import Set
 from typing import NamedTuple
 
 from octavo.core.outputs import FinishReason
+from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.sequence import Sequence
+
+REPETITION_DETECTED = "repetition_detected"
+"""The stop reason of an answer that repeats itself, as in vLLM."""
 
 
 class Finish(NamedTuple):
@@ -22,7 +26,8 @@ def finish_of(
 ) -> Finish | None:
     """Whether `sequence`, whose last token has just been computed or drawn, is complete.
 
-    A stop token wins over the length limits, and does not count before `min_tokens` are there.
+    A stop token wins over the length limits, and these over a repetition. Neither stop tokens nor
+    repetitions count before `min_tokens` are there.
     """
     params = sequence.params
     num_tokens = len(sequence.token_ids)
@@ -37,4 +42,25 @@ def finish_of(
         return Finish("length")
     if num_tokens >= max_sequence_tokens:
         return Finish("length")
+    detection = params.repetition_detection
+    if (
+        detection is not None
+        and num_output >= params.min_tokens
+        and repeats(sequence.token_ids, num_output, detection)
+    ):
+        return Finish("repetition", REPETITION_DETECTED)
     return None
+
+
+def repeats(token_ids: list[int], num_output: int, detection: RepetitionDetection) -> bool:
+    """Whether the last of the `num_output` answer tokens are one pattern, `min_count` times."""
+    last = token_ids[-1]
+    for size in range(max(detection.min_pattern_size, 1), detection.max_pattern_size + 1):
+        num_tokens = size * detection.min_count
+        if num_tokens > num_output:
+            return False
+        if token_ids[-1 - size] != last:
+            continue
+        if token_ids[-num_tokens:-size] == token_ids[size - num_tokens :]:
+            return True
+    return False

@@ -34,7 +34,7 @@ def test_what_is_cached_need_not_be_computed_in_time() -> None:
 
 
 def test_who_could_have_made_it_steps_back_when_it_is_too_late() -> None:
-    short_of_time = make_ticket(num_prompt_tokens=1000, deadline=10)
+    short_of_time = make_ticket(num_prompt_tokens=900, max_new_tokens=100, deadline=10)
     other = make_ticket(deadline=50)
     queue = policy()
     queue.add(short_of_time, 0)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.scheduler.policies.answer_length import AnswerLength
 from octavo.scheduler.policies.exercises import SECONDS_PER_TOKEN, Facts, make_ticket
-from octavo.scheduler.policies.sjf import AnswerLength, Sjf
+from octavo.scheduler.policies.sjf import Sjf
 from octavo.scheduler.policy import Ticket
 from tests.scheduler.policies.drive import admit, service_order
 

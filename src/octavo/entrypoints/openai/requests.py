@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, cast
 
 import msgspec
 
+from octavo.core.repetition_detection import RepetitionDetection
 from octavo.entrypoints.openai.strict_json import Json, parse_json
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
@@ -58,6 +59,22 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
     logit_bias: dict[str, float] | None = None
+    top_n_sigma: float | None = None
+    typical_p: float | None = None
+    xtc_probability: float | None = None
+    xtc_threshold: float | None = None
+    dynatemp_range: float | None = None
+    dynatemp_exponent: float | None = None
+    mirostat: int | None = None
+    mirostat_tau: float | None = None
+    mirostat_eta: float | None = None
+    dry_multiplier: float | None = None
+    dry_base: float | None = None
+    dry_allowed_length: int | None = None
+    dry_penalty_last_n: int | None = None
+    dry_sequence_breakers: list[str] | None = None
+    allowed_token_ids: list[int] | None = None
+    bad_words: list[str] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
@@ -65,6 +82,7 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     ignore_eos: bool = False
     max_tokens: int | None = None
     min_tokens: int | None = None
+    repetition_detection: RepetitionDetection | None = None
     skip_special_tokens: bool = True
     spaces_between_special_tokens: bool = True
     best_of: int | None = None
@@ -83,8 +101,6 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     response_format: ResponseFormat | None = None
     priority: int | None = None
     timeout: float | None = None
-    allowed_token_ids: Unsupported = None
-    bad_words: Unsupported = None
     structured_outputs: Unsupported = None
     guided_json: Unsupported = None
     guided_regex: Unsupported = None
@@ -96,7 +112,6 @@ class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_f
     truncation_side: Unsupported = None
     prompt_cache_retention: Unsupported = None
     logprob_token_ids: Unsupported = None
-    repetition_detection: Unsupported = None
     stream_interval: Unsupported = None
     return_token_ids: Unsupported = None
     return_tokens_as_token_ids: Unsupported = None

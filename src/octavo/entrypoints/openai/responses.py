@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-FinishReason = Literal["stop", "length", "abort"]
+FinishReason = Literal["stop", "length", "abort", "repetition"]
 
 
 class PromptTokensDetails(msgspec.Struct, frozen=True):

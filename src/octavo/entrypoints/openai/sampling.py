@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS, SamplingParams
+from octavo.core.token_filters import TokenFilters
 from octavo.entrypoints.openai.requests import ChatRequest, CompletionRequest, GenerationRequest
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
@@ -25,6 +26,7 @@ _SAME_NAME = (
     "include_stop_str_in_output",
     "ignore_eos",
     "min_tokens",
+    "repetition_detection",
     "best_of",
     "use_beam_search",
     "beam_width",
@@ -32,6 +34,7 @@ _SAME_NAME = (
     "early_stopping",
     "skip_special_tokens",
     "spaces_between_special_tokens",
+    *TokenFilters.__struct_fields__,
 )
 
 

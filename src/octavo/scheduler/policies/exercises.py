@@ -46,8 +46,8 @@ class Facts:
     def weight(self, tenant: str) -> float:
         return 2.0 if tenant == "b" else 1.0
 
-    def seconds(self, num_tokens: int) -> float:
-        return num_tokens * SECONDS_PER_TOKEN
+    def seconds(self, num_prompt_tokens: int, num_new_tokens: int = 0) -> float:
+        return (num_prompt_tokens + num_new_tokens) * SECONDS_PER_TOKEN
 
 
 def make_ticket(

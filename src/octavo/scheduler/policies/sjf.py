@@ -16,43 +16,13 @@ Least mean waiting: W. E. Smith, Various optimizers for single-stage production,
 
 from __future__ import annotations
 
-from math import ceil
-
+from octavo.scheduler.policies.answer_length import AnswerLength
 from octavo.scheduler.policies.ticket_heap import TicketHeap
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
 PATIENCE = 100.0
 """Who brings a second of work lets shorter jobs go before for so many seconds: about as many as
 there are jobs in a queue of the usual length, so that within it the order is that of work alone."""
-
-
-class AnswerLength:
-    """Mean tokens of the answers to about the last WINDOW admitted tickets.
-
-    Nobody tells a policy that an answer has ended. But each admission begins one, and a charge of
-    one token is one token of an answer (prompts come in larger chunks), so mean = tokens over
-    admissions. Both fade by 1/WINDOW with each admission. It begins as if some had been seen.
-    """
-
-    WINDOW = 256
-    FIRST_GUESS = 128
-
-    def __init__(self) -> None:
-        self._num_answers = self.WINDOW / 16
-        self._num_tokens = self._num_answers * self.FIRST_GUESS
-
-    @property
-    def mean(self) -> float:
-        return self._num_tokens / self._num_answers
-
-    def note_admission(self) -> None:
-        kept = 1 - 1 / self.WINDOW
-        self._num_answers = self._num_answers * kept + 1
-        self._num_tokens *= kept
-
-    def note_charge(self, num_tokens: int) -> None:
-        if num_tokens == 1:
-            self._num_tokens += 1
 
 
 class Sjf:
@@ -71,7 +41,7 @@ class Sjf:
 
     def expected_tokens(self, ticket: Ticket) -> int:
         num_prompt_tokens = ticket.num_prompt_tokens - self._facts.num_cached_tokens(ticket)
-        return num_prompt_tokens + ceil(min(ticket.max_new_tokens, self._answers.mean))
+        return num_prompt_tokens + self._answers.expected(ticket)
 
     def add(self, ticket: Ticket, now: float) -> None:  # noqa: ARG002
         job_seconds = self._facts.seconds(self.expected_tokens(ticket))

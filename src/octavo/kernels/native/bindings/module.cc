@@ -289,6 +289,27 @@ class BoundProgram {
 
 // ---- Sampling ----
 
+// What some rows of a call ask for beyond their SampleRow, and what came of it.
+struct BoundFilters {
+  BoundFilters(const nb::bytes& packed, const Array<int32_t, 1>& given_ids)
+      : rows(packed.size() / sizeof(FilterRow)),
+        ids(given_ids.data(), given_ids.data() + given_ids.size()),
+        surprises(rows.size()) {
+    if (packed.size() % sizeof(FilterRow) != 0) {
+      throw std::invalid_argument("filter rows are cut short");
+    }
+    std::memcpy(rows.data(), packed.c_str(), packed.size());
+  }
+  FilterInput input() const {
+    return {rows.data(), static_cast<int64_t>(rows.size()), ids.data(),
+            static_cast<int64_t>(ids.size())};
+  }
+
+  std::vector<FilterRow> rows;
+  std::vector<int32_t> ids;
+  std::vector<double> surprises;
+};
+
 // The native sampler together with the pool it uses.
 class BoundSampler {
  public:
@@ -299,7 +320,7 @@ class BoundSampler {
   nb::tuple sample(const nb::ndarray<const float, nb::ndim<2>, nb::device::cpu>& logits,
                    const nb::bytes& packed_rows, const Array<int32_t, 1>& history,
                    const Array<int32_t, 1>& edit_ids, const Array<float, 1>& edit_values,
-                   const Array<uint32_t, 2>& masks) {
+                   const Array<uint32_t, 2>& masks, BoundFilters* filters) {
     check_arrays(logits, packed_rows, edit_ids.size(), edit_values.size());
     check_masks(masks);
     std::vector<SampleRow> rows(packed_rows.size() / sizeof(SampleRow));
@@ -317,6 +338,8 @@ class BoundSampler {
                             masks.data(),
                             static_cast<int64_t>(masks.shape(0))};
     sampler_.check(input);
+    const FilterInput wanted = filters == nullptr ? FilterInput{} : filters->input();
+    sampler_.check_filters(input, wanted);
     size_t max_top = 0;
     for (const SampleRow& row : rows) {
       if (row.num_top > 0) max_top = std::max(max_top, static_cast<size_t>(row.num_top));
@@ -326,9 +349,14 @@ class BoundSampler {
     auto logprobs = new_array<double>({rows.size()});
     auto top_ids = new_array<int32_t>({rows.size(), max_top});
     auto top_logprobs = new_array<double>({rows.size(), max_top});
-    const SampleOutput output{token_ids.data(), ranks.data(),        logprobs.data(),
-                              top_ids.data(),   top_logprobs.data(), static_cast<int64_t>(max_top)};
-    const int64_t num_undefined = run(input, output);
+    const SampleOutput output{token_ids.data(),
+                              ranks.data(),
+                              logprobs.data(),
+                              top_ids.data(),
+                              top_logprobs.data(),
+                              static_cast<int64_t>(max_top),
+                              filters == nullptr ? nullptr : filters->surprises.data()};
+    const int64_t num_undefined = run(input, wanted, output);
     return nb::make_tuple(token_ids, ranks, logprobs, top_ids, top_logprobs, num_undefined);
   }
 
@@ -351,9 +379,9 @@ class BoundSampler {
     throw std::invalid_argument("masks have " + std::to_string(masks.shape(1)) + " words; " +
                                 std::to_string(num_words) + " are allowed");
   }
-  int64_t run(const SampleInput& input, const SampleOutput& output) {
+  int64_t run(const SampleInput& input, const FilterInput& filters, const SampleOutput& output) {
     const nb::gil_scoped_release release;
-    return sampler_.run(input, output);
+    return sampler_.run(input, filters, output);
   }
 
   nb::object pool_;
@@ -390,12 +418,17 @@ void bind_program(nb::module_& m) {
       nb::arg("token_sequences").noconvert(), nb::arg("slots").noconvert(),
       nb::arg("query_starts").noconvert(), nb::arg("context_lengths").noconvert(),
       nb::arg("page_tables").noconvert(), nb::arg("logit_rows").noconvert());
+  nb::class_<BoundFilters>(m, "Filters")
+      .def(nb::init<const nb::bytes&, const Array<int32_t, 1>&>(), nb::arg("rows"),
+           nb::arg("ids").noconvert())
+      .def_ro("surprises", &BoundFilters::surprises);
   nb::class_<BoundSampler>(m, "Sampler")
       .def(nb::init<nb::object, const std::string&, int64_t>(), nb::arg("pool"), nb::arg("level"),
            nb::arg("vocab_size"))
       .def("sample", &BoundSampler::sample, nb::arg("logits").noconvert(), nb::arg("rows"),
            nb::arg("history").noconvert(), nb::arg("edit_ids").noconvert(),
-           nb::arg("edit_values").noconvert(), nb::arg("masks").noconvert());
+           nb::arg("edit_values").noconvert(), nb::arg("masks").noconvert(),
+           nb::arg("filters") = nb::none());
   nb::class_<BoundProgram>(m, "Program")
       .def(nb::init<nb::object, const std::string&, const nb::sequence&, const RowCounts&,
                     const RowCounts&>(),
@@ -422,6 +455,7 @@ NB_MODULE(_native, m) {
   nb::set_leak_warnings(false);
   m.doc() = "The native core of octavo.";
   m.attr("SAMPLE_ROW_FORMAT") = kSampleRowFormat;
+  m.attr("FILTER_ROW_FORMAT") = kFilterRowFormat;
   m.def("isa_levels", &isa_levels);
   m.def(
       "row_block", [](const std::string& level) { return find_level(level).table().row_block; },

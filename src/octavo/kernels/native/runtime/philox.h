@@ -21,11 +21,11 @@ inline std::array<uint32_t, 4> philox4x32_10(std::array<uint32_t, 4> counter,
   return counter;
 }
 
-// Uniform in [0, 1), 53 bits, of (seed, position).
-inline double uniform_draw(uint64_t seed, uint64_t position) {
-  const auto words =
-      philox4x32_10({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0},
-                    {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+// Uniform in [0, 1), 53 bits, of (seed, position); another one for each `purpose`.
+inline double uniform_draw(uint64_t seed, uint64_t position, uint32_t purpose = 0) {
+  const auto words = philox4x32_10(
+      {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), purpose, 0},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   const uint64_t bits = (uint64_t{words[0]} << 21) ^ (words[1] >> 11);
   return static_cast<double>(bits) * 0x1p-53;
 }

@@ -6,7 +6,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "runtime/dry_penalty.h"
 #include "runtime/philox.h"
+#include "runtime/token_filters.h"
 
 namespace octavo {
 
@@ -31,13 +33,38 @@ void check_ids(const char* what, const int32_t* ids, int64_t count, int64_t voca
   }
 }
 
+// Each of them is some tokens and then -1.
+void check_breakers(const int32_t* ids, int64_t count, int64_t vocab_size) {
+  for (int64_t begin = 0, i = 0; i < count; begin = ++i) {
+    while (i < count && ids[i] >= 0) ++i;
+    if (i == begin || i == count) refuse("a sequence breaker is empty or cut short");
+    check_ids("sequence breaker", ids + begin, i - begin, vocab_size);
+  }
+}
+
 bool is_penalised(const SampleRow& row) {
   return row.history_begin < row.history_end &&
          (row.repetition_penalty != 1 || row.presence_penalty != 0 || row.frequency_penalty != 0);
 }
 
-bool is_adjusted(const SampleRow& row) {
-  return row.mask >= 0 || row.edits_begin != row.edits_end || is_penalised(row);
+const FilterRow* filter_of(const FilterInput& filters, int64_t row) {
+  const FilterRow* end = filters.rows + filters.num_rows;
+  const FilterRow* found = std::lower_bound(
+      filters.rows, end, row, [](const FilterRow& filter, int64_t at) { return filter.row < at; });
+  return found != end && found->row == row ? found : nullptr;
+}
+
+bool has_dry(const FilterRow* filter) { return filter != nullptr && filter->dry_multiplier > 0; }
+
+bool is_adjusted(const SampleRow& row, const FilterRow* filter) {
+  return row.mask >= 0 || row.edits_begin != row.edits_end || is_penalised(row) || has_dry(filter);
+}
+
+// Whether it takes more to draw than the usual filters.
+bool is_filtered(const FilterRow* filter) {
+  return filter != nullptr &&
+         (filter->top_n_sigma > 0 || filter->dynatemp_range > 0 || filter->typical_p < 1 ||
+          filter->xtc_probability > 0 || filter->mirostat_mu < INFINITY);
 }
 
 // The most probable tokens of one row of output, empty at first.
@@ -66,19 +93,23 @@ class TopColumns {
 // The memory of one worker.
 struct Sampler::Worker {
   Worker(const RowPasses& passes, int64_t vocab_size)
-      : draw(passes, vocab_size), raw(passes, vocab_size) {
+      : draw(passes, vocab_size), filters(vocab_size), dry(vocab_size), raw(passes, vocab_size) {
     const auto size = static_cast<size_t>(vocab_size);
     adjusted.resize(size);
     occurrences.resize(size);
     block_sums.resize(static_cast<size_t>(num_logit_blocks(vocab_size)));
   }
 
-  void sample(const SampleInput& input, const SampleOutput& output, int64_t index);
+  void reserve_history(int64_t num_tokens) { dry.reserve(num_tokens); }
+  void sample(const SampleInput& input, const FilterInput& wanted, const SampleOutput& output,
+              int64_t index);
 
   std::atomic<int64_t>* num_undefined = nullptr;
 
  private:
-  int32_t choose(const SampleInput& input, const SampleRow& row, const float* logits);
+  int32_t choose(const SampleInput& input, const SampleOutput& output, const SampleRow& row);
+  int32_t choose_filtered(const float* logits, const DrawParameters& parameters,
+                          const SampleOutput& output, double xtc_uniform);
   const float* adjust(const SampleInput& input, const SampleRow& row, const float* logits);
   // Mask, biases and penalties, on `adjusted`.
   void adjust_copy(const SampleInput& input, const SampleRow& row);
@@ -92,39 +123,57 @@ struct Sampler::Worker {
   double logprob(float logit) const;
 
   TokenDraw draw;
+  TokenFilters filters;
+  DryPenalty dry;
   LogitRow raw;
-  double top = 0;      // the largest logit
-  double log_sum = 0;  // log of the sum of exp(logit - top)
+  FilterInput all_wanted;             // of the call
+  const FilterRow* wanted = nullptr;  // of the row
+  double top = 0;                     // the largest logit
+  double log_sum = 0;                 // log of the sum of exp(logit - top)
   std::vector<float> adjusted;
   std::vector<int32_t> occurrences;  // zero between rows
   std::vector<float> block_sums;
 };
 
-void Sampler::Worker::sample(const SampleInput& input, const SampleOutput& output, int64_t index) {
+void Sampler::Worker::sample(const SampleInput& input, const FilterInput& all,
+                             const SampleOutput& output, int64_t index) {
   const SampleRow& row = input.rows[index];
-  const float* logits = input.logits + row.logit_row * input.row_stride;
+  all_wanted = all;
+  wanted = filter_of(all, index);
   output.ranks[index] = 0;
   output.logprobs[index] = 0;
   if (row.target == kCandidates) return report_candidates(input, output, index);
-  const int32_t token = row.target >= 0 ? row.target : choose(input, row, logits);
+  const int32_t token = row.target >= 0 ? row.target : choose(input, output, row);
   output.token_ids[index] = token;
   if (row.num_top < 0) return;
-  normalise(logits);
+  normalise(input.logits + row.logit_row * input.row_stride);
   report(output, index, row, token);
 }
 
-int32_t Sampler::Worker::choose(const SampleInput& input, const SampleRow& row,
-                                const float* logits) {
-  const int32_t token = draw.choose(
-      adjust(input, row, logits),
-      {row.temperature, row.top_k, row.top_p, row.min_p, uniform_draw(row.seed, row.position)});
+int32_t Sampler::Worker::choose(const SampleInput& input, const SampleOutput& output,
+                                const SampleRow& row) {
+  const float* logits = adjust(input, row, input.logits + row.logit_row * input.row_stride);
+  const DrawParameters parameters{row.temperature, row.top_k, row.top_p, row.min_p,
+                                  uniform_draw(row.seed, row.position)};
+  if (is_filtered(wanted)) {
+    return choose_filtered(logits, parameters, output, uniform_draw(row.seed, row.position, 1));
+  }
+  const int32_t token = draw.choose(logits, parameters);
   if (draw.max() == -INFINITY) num_undefined->fetch_add(1, std::memory_order_relaxed);
   return token;
 }
 
+int32_t Sampler::Worker::choose_filtered(const float* logits, const DrawParameters& parameters,
+                                         const SampleOutput& output, double xtc_uniform) {
+  const FilteredToken token = filters.choose(logits, parameters, *wanted, xtc_uniform);
+  if (filters.max() == -INFINITY) num_undefined->fetch_add(1, std::memory_order_relaxed);
+  output.surprises[wanted - all_wanted.rows] = token.surprise;
+  return token.id;
+}
+
 const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& row,
                                      const float* logits) {
-  if (!is_adjusted(row)) return logits;
+  if (!is_adjusted(row, wanted)) return logits;
   std::copy_n(logits, adjusted.size(), adjusted.begin());
   adjust_copy(input, row);
   return adjusted.data();
@@ -137,9 +186,14 @@ void Sampler::Worker::adjust_copy(const SampleInput& input, const SampleRow& row
   for (int32_t i = row.edits_begin; i < row.edits_end; ++i) {
     adjusted[static_cast<size_t>(input.edit_ids[i])] += input.edit_values[i];
   }
-  if (!is_penalised(row)) return;
-  repeat_penalty(input, row);
-  output_penalties(input, row);
+  if (is_penalised(row)) {
+    repeat_penalty(input, row);
+    output_penalties(input, row);
+  }
+  if (!has_dry(wanted)) return;
+  dry.apply(*wanted, input.history + wanted->dry_begin, row.history_end - wanted->dry_begin,
+            all_wanted.ids + wanted->breakers_begin, wanted->breakers_end - wanted->breakers_begin,
+            adjusted.data());
 }
 
 void Sampler::Worker::apply_mask(const uint32_t* words) {
@@ -213,7 +267,7 @@ void Sampler::Worker::report_candidates(const SampleInput& input, const SampleOu
   const SampleRow& row = input.rows[index];
   const float* logits = input.logits + row.logit_row * input.row_stride;
   normalise(logits);
-  const bool is_changed = is_adjusted(row);
+  const bool is_changed = is_adjusted(row, wanted);
   if (is_changed) {
     std::transform(logits, logits + raw.size(), adjusted.begin(),
                    [&](float logit) { return static_cast<float>(logprob(logit)); });
@@ -267,13 +321,38 @@ void Sampler::check(const SampleInput& input) const {
   }
 }
 
-int64_t Sampler::run(const SampleInput& input, const SampleOutput& output) {
+void Sampler::check_filters(const SampleInput& input, const FilterInput& filters) const {
+  for (int64_t i = 0; i < filters.num_rows; ++i) {
+    const FilterRow& filter = filters.rows[i];
+    const int64_t first = i == 0 ? 0 : int64_t{filters.rows[i - 1].row} + 1;
+    check_range("filter row", first, filter.row, input.num_rows - 1);
+    const SampleRow& row = input.rows[filter.row];
+    check_range("DRY history", row.history_begin, filter.dry_begin, row.history_end);
+    check_range("breakers", filter.breakers_begin, filter.breakers_end, filters.num_ids);
+    check_breakers(filters.ids + filter.breakers_begin, filter.breakers_end - filter.breakers_begin,
+                   vocab_size_);
+    // Written so that NaN is refused.
+    if (!(filter.typical_p > 0 && filter.dynatemp_exponent > 0 && filter.dry_base >= 1 &&
+          filter.dry_allowed_length >= 1)) {
+      refuse("typical_p and dynatemp_exponent are above 0, DRY's base and length at least 1");
+    }
+  }
+}
+
+int64_t Sampler::run(const SampleInput& input, const FilterInput& filters,
+                     const SampleOutput& output) {
+  for (const auto& worker : workers_) {
+    for (int64_t i = 0; i < filters.num_rows; ++i) {
+      const FilterRow& filter = filters.rows[i];
+      worker->reserve_history(input.rows[filter.row].history_end - filter.dry_begin);
+    }
+  }
   std::atomic<int64_t> next{0}, num_undefined{0};
   const auto job = [&](int index, int64_t) {
     Worker& worker = *workers_[static_cast<size_t>(index)];
     worker.num_undefined = &num_undefined;
     for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < input.num_rows;) {
-      worker.sample(input, output, i);
+      worker.sample(input, filters, output, i);
     }
   };
   if (input.num_rows * vocab_size_ < kMinSharedLogits || input.num_rows == 1) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "octavo/levels.h"
+#include "runtime/filter_row.h"
 #include "runtime/thread_pool.h"
 #include "runtime/token_draw.h"
 
@@ -69,6 +70,8 @@ struct SampleOutput {
   int32_t* top_ids;
   double* top_logprobs;
   int64_t max_top;
+  // One entry per FilterRow: the bits of surprise of the drawn token among those kept, 0 if greedy.
+  double* surprises;
 };
 
 class Sampler {
@@ -82,8 +85,10 @@ class Sampler {
   int64_t vocab_size() const { return vocab_size_; }
   // Throws std::invalid_argument when a row points outside the other arrays or the vocabulary.
   void check(const SampleInput& input) const;
+  void check_filters(const SampleInput& input, const FilterInput& filters) const;
+  // Takes memory where a row's history is longer than any before it, before anything is computed.
   // Returns how many rows had no logit above -inf; their token is 0. Callers take turns.
-  int64_t run(const SampleInput& input, const SampleOutput& output);
+  int64_t run(const SampleInput& input, const FilterInput& filters, const SampleOutput& output);
 
  private:
   struct Worker;

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["LLM", "BeamSearchParams", "SamplingParams", "__version__"]
+__all__ = ["LLM", "BeamSearchParams", "SamplingParams", "StructuredOutputs", "__version__"]
 
 if TYPE_CHECKING:
     from octavo.core.sampling_params import SamplingParams
+    from octavo.core.structured_outputs import StructuredOutputs
     from octavo.entrypoints.beam_search import BeamSearchParams
     from octavo.entrypoints.llm import LLM
 
@@ -16,6 +17,7 @@ _LAZY = {
     "LLM": ("octavo.entrypoints.llm", "LLM"),
     "BeamSearchParams": ("octavo.entrypoints.beam_search", "BeamSearchParams"),
     "SamplingParams": ("octavo.core.sampling_params", "SamplingParams"),
+    "StructuredOutputs": ("octavo.core.structured_outputs", "StructuredOutputs"),
 }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import jsonschema
 import pytest
 
-from octavo import LLM, BeamSearchParams, SamplingParams
+from octavo import LLM, BeamSearchParams, SamplingParams, StructuredOutputs
 from octavo.entrypoints.llm import Prompt
 from octavo.entrypoints.results import RequestOutput
 from octavo.errors import ConfigError, FetchError, InvalidRequest, PromptTooLong, RequestError
@@ -293,3 +295,47 @@ def test_a_prefix_cache_survives_a_restart_until_it_is_reset(
         assert num_cached >= 96
         assert llm.reset_prefix_cache()
         assert ask(llm) == (expected, 0)
+
+
+PERSON: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "first_name": {"type": "string", "maxLength": 12},
+        "nationality": {"enum": ["French", "German"]},
+        "age": {"type": "integer", "minimum": 1, "maximum": 99},
+    },
+    "required": ["first_name", "nationality", "age"],
+    "additionalProperties": False,
+}
+
+
+def test_answers_have_the_form_that_is_asked_for(llm: LLM) -> None:
+    """Alone and in a batch with others the same; drawn or greedy."""
+    outputs = StructuredOutputs(json=PERSON)
+    params = [
+        SamplingParams(structured_outputs=outputs, seed=seed, max_tokens=100, temperature=t)
+        for seed, t in enumerate([0.0, 1.0, 1.5, 2.0])
+    ]
+    alone = [llm.generate("Describe a person.", one, use_tqdm=False)[0] for one in params]
+    for result in alone:
+        jsonschema.validate(json.loads(result.outputs[0].text), PERSON)
+        assert result.outputs[0].finish_reason == "stop"
+    prompts = ["Describe a person."] * len(params) + PROMPTS
+    batch = llm.generate(prompts, [*params, *([GREEDY] * len(PROMPTS))], use_tqdm=False)
+    assert texts(batch[: len(params)]) == texts(alone)
+    assert texts(batch[len(params) :]) == texts(llm.generate(PROMPTS, GREEDY, use_tqdm=False))
+
+
+def test_the_better_of_two_forms_is_chosen(llm: LLM) -> None:
+    params = SamplingParams(
+        temperature=0.0, structured_outputs=StructuredOutputs(choice=["Berlin", "Paris"])
+    )
+    (result,) = llm.generate("The capital of France is ", params, use_tqdm=False)
+    assert result.outputs[0].text == "Paris"
+
+
+def test_a_form_that_cannot_be_kept_is_refused_before_anything_runs(llm: LLM) -> None:
+    bad: dict[str, object] = {"properties": {"a": {"enum": []}}}
+    params = SamplingParams(structured_outputs=StructuredOutputs(json=bad))
+    with pytest.raises(InvalidRequest, match="at /properties/a/enum"):
+        llm.generate("a", params, use_tqdm=False)

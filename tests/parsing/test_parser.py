@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from itertools import pairwise
 
 import pytest
@@ -111,3 +112,14 @@ def test_little_text_is_held_back(dialect: str) -> None:
 def test_random_ids_differ() -> None:
     assert random_call_id() != random_call_id()
     assert re.fullmatch("call_[0-9a-f]{24}", random_call_id())
+
+
+@pytest.mark.parametrize("dialect", sorted(TOOL_DIALECTS))
+def test_text_full_of_openers_costs_little(dialect: str) -> None:
+    """Each opener is an attempt that fails; none may cost more than a short look."""
+    for opener in [form.opener for form in TOOL_DIALECTS[dialect].forms] or ["<|channel|>"]:
+        text = opener * (64 * 1024 // len(opener))
+        start = time.thread_time()
+        events = sample_of(dialect, text, None, is_open=False).parse([text])
+        assert time.thread_time() - start < 3
+        assert gather(events).content == text

@@ -17,6 +17,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     finished at `deadline`, in time.time() seconds, ends with the error `DEADLINE_EXCEEDED`.
     Sampling with `n` > 1 makes n sequences with indices 0..n-1. `bad_word_ids` and
     `dry_breaker_ids` (in rising order) are how the vocabulary spells those texts of the parameters.
+    `grammar` is what became of their `structured_outputs`: the text of one that has been tried.
     """
 
     request_id: str
@@ -31,3 +32,4 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     deadline: float | None = None
     bad_word_ids: list[list[int]] = []
     dry_breaker_ids: list[list[int]] = []
+    grammar: str = ""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from octavo.core.ranges import check_ids, check_integer, check_real
 from octavo.core.repetition_detection import RepetitionDetection
+from octavo.core.structured_outputs import StructuredOutputs
 from octavo.core.token_filters import TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
@@ -60,6 +61,9 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     `beam_width` beams that ended, false when the best open beam would not be worth more if it ended
     now, "never" when it could not be at any length. Bias, penalties and `min_tokens` act on log
     probabilities there.
+
+    With `structured_outputs` the answer has that form, unless a limit of length or a stop string
+    ends it early. Bias and bans act among the tokens that the form allows.
     """
 
     n: int = 1
@@ -89,6 +93,7 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     beam_width: int | None = None
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
+    structured_outputs: StructuredOutputs | None = None
 
     def __post_init__(self) -> None:
         check_integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
@@ -185,6 +190,12 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
                 )
 
     def _refuse_sampling_options(self) -> None:
+        if self.structured_outputs is not None:
+            raise UnsupportedParameter(
+                "structured_outputs are given with use_beam_search; drawn answers may have them",
+                param="structured_outputs",
+                code="unsupported_parameter",
+            )
         if self.stop_strings:
             raise UnsupportedParameter(
                 "stop strings are given with use_beam_search; stop_token_ids is allowed",

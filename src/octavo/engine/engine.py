@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,8 +25,9 @@ from octavo.core.outputs import (
 )
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep, StepResult
+from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
+from octavo.engine.grammars import SequenceGrammars
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.picks import BestOf
 from octavo.engine.prefix_store import PrefixStore
@@ -35,6 +36,7 @@ from octavo.engine.snapshot import Snapshots
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
+from octavo.scheduler.stopping import Finish, finish_of
 
 MAX_FAILED_STEPS = 3
 """So many failed steps in a row are no accident: the engine gives up."""
@@ -42,6 +44,7 @@ MAX_FAILED_STEPS = 3
 STEP_FAILED = "the engine failed while it computed this request; its log has the details"
 OUTPUT_FAILED = "the engine could not turn this request's tokens into text; its log has the details"
 TOO_FEW_ANSWERS = "the model's logits leave fewer answers than were asked for"
+GRAMMAR_FAILED = "this answer could not be kept to its structured_outputs; the log has the details"
 ENGINE_DEAD = "the engine has stopped after repeated failures; its log has the details"
 
 logger = logging.getLogger(__name__)
@@ -77,12 +80,14 @@ class Engine:
         seed: int = 0,
         clock: Callable[[], float] = time.time,
         prefix_store: PrefixStore | None = None,
+        grammars: SequenceGrammars | None = None,
     ) -> None:
         self._scheduler = scheduler
         self._prefix_store = prefix_store
         self._runner = runner
         self._snapshots = Snapshots(scheduler)
         self._outputs = OutputProcessor(tokenizer)
+        self._grammars = grammars
         self._can_write = tokenizer is not None
         self._seeds = random.Random(seed)
         self._clock = clock
@@ -110,6 +115,7 @@ class Engine:
                 "stop strings need a tokenizer; this engine has none", param="stop"
             )
         self._check_beams(request.sampling_params)
+        self._check_grammar(request)
         sequences = make_sequences(request, unseeded=self._seeds.getrandbits(64))
         if not self._scheduler.fits(sequences[0]):
             raise PromptTooLong(
@@ -120,6 +126,8 @@ class Engine:
         self._live[request.request_id] = sequences
         if request.sampling_params.picks_best and not request.sampling_params.use_beam_search:
             self._best_of[request.request_id] = BestOf(len(sequences))
+        if request.grammar and self._grammars is not None:
+            self._grammars.start(sequences)
         now = self._clock()
         for sequence in sequences:
             self._outputs.start(sequence)
@@ -132,6 +140,15 @@ class Engine:
                 f"beam_width is {params.num_beams}; max_num_seqs, less what is reserved for high "
                 f"priority, allows {most}",
                 param="beam_width",
+            )
+
+    def _check_grammar(self, request: EngineRequest) -> None:
+        wants_grammar = request.sampling_params.structured_outputs is not None
+        if wants_grammar and (self._grammars is None or not request.grammar):
+            raise InvalidRequest(
+                "structured_outputs need a grammar that has been compiled, and an engine that "
+                "knows its vocabulary",
+                param="structured_outputs",
             )
 
     def abort(self, request_id: str) -> None:
@@ -161,7 +178,8 @@ class Engine:
             result = self._run(step)
             if result is not None:
                 for update in self._scheduler.apply(step, result):
-                    self._emit(update)
+                    for part in self._with_forced(update):
+                        self._emit(part)
             self._count(step, result, self._clock() - started)
         self._count_cpu()
         said, finished = self._said, self._finished
@@ -202,6 +220,37 @@ class Engine:
         self._count_undefined(result.num_undefined_rows)
         self._counters.python_cpu_seconds -= result.native_cpu_seconds
         return result
+
+    def _with_forced(self, update: SequenceUpdate) -> Iterator[SequenceUpdate]:
+        """The update, and what follows from it by the sequence's grammar: tokens that nothing
+        needs to draw, and an end. A token that its grammar does not allow is its own error only."""
+        sequence, token_id = update.sequence, update.result.token_id
+        if self._grammars is None or not sequence.request.grammar or token_id is None:
+            yield update
+            return
+        params = sequence.params
+        advance = self._grammars.advance(
+            sequence, token_id, may_force=params.logprobs is None and not params.picks_best
+        )
+        if advance.error:
+            logger.error("a sequence left its grammar: %s", advance.error)
+            self._end([sequence], "error", GRAMMAR_FAILED)
+            return
+        yield update
+        for forced in advance.forced:
+            if sequence.is_finished:
+                return
+            sequence.token_ids.append(forced)
+            finish = finish_of(
+                sequence,
+                self._scheduler.config.eos_token_ids,
+                self._scheduler.max_sequence_tokens,
+            )
+            yield SequenceUpdate(
+                sequence, update.scheduled, SequenceResult(token_id=forced), finish
+            )
+        if advance.is_complete and not sequence.is_finished:
+            yield SequenceUpdate(sequence, update.scheduled, SequenceResult(), Finish("stop"))
 
     def _emit(self, update: SequenceUpdate) -> None:
         """Say what a step did to one sequence. One sequence's bad text is its own error only."""
@@ -284,6 +333,7 @@ class Engine:
         for one in self._live.pop(request_id):
             self._scheduler.finish(one)
             self._outputs.forget(one)
+            self._forget_grammar(one)
         self._best_of.pop(request_id, None)
         for output, times in said:
             self._said.append(output)
@@ -292,11 +342,16 @@ class Engine:
     def _retire(self, sequence: Sequence) -> None:
         """Its terminal output is said: nothing of it stays."""
         self._scheduler.finish(sequence)
+        self._forget_grammar(sequence)
         request_id, index = sequence.key
         self._finished.append((request_id, index, times_of(sequence, self._clock())))
         self._live[request_id].remove(sequence)
         if not self._live[request_id]:
             del self._live[request_id]
+
+    def _forget_grammar(self, sequence: Sequence) -> None:
+        if self._grammars is not None:
+            self._grammars.forget(sequence)
 
     def _count(self, step: ScheduledStep, result: StepResult | None, seconds: float) -> None:
         """`seconds` is all that a step takes, for that is what its sequences wait."""

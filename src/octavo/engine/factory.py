@@ -10,6 +10,7 @@ from pathlib import Path
 
 from octavo.config.engine import EngineConfig
 from octavo.engine.engine import Engine
+from octavo.engine.grammars import SequenceGrammars, load_grammar_vocabulary
 from octavo.engine.model_file import locate, resolve_for
 from octavo.engine.prefix_store import PrefixStore
 from octavo.kv.kv_manager import KvManager
@@ -59,7 +60,12 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
     )
     scheduler = Scheduler(limits, kv, policy_factory(config))
     store = _prefix_store(config, kv, runner)
-    return Engine(scheduler, runner, decoder, config.seed, prefix_store=store)
+    vocab_size = runner.model.vocab_size
+    grammars = SequenceGrammars(
+        vocab_size, lambda: load_grammar_vocabulary(locate(config), vocab_size)
+    )
+    runner.mask_source = grammars
+    return Engine(scheduler, runner, decoder, config.seed, prefix_store=store, grammars=grammars)
 
 
 def _page_move_seconds(runner: Runner) -> float:

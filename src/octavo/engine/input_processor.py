@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.phrases import Phrases
@@ -40,6 +41,7 @@ class InputProcessor:
         vocab_size: int,
         max_model_len: int,
         max_num_seqs: int,
+        grammars: GrammarCompiler | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
@@ -47,6 +49,7 @@ class InputProcessor:
         self.max_model_len = max_model_len
         self.max_num_seqs = max_num_seqs
         self._phrases = Phrases(tokenizer)
+        self._grammars = grammars or GrammarCompiler()
 
     def completion(
         self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
@@ -126,11 +129,17 @@ class InputProcessor:
             dry_breaker_ids=self._known(
                 self._phrases.breakers(params.dry_breakers) if params.has_dry else ()
             ),
+            grammar=self._grammar(params),
         )
 
     def _known(self, sequences: Iterable[list[int]]) -> list[list[int]]:
         """Those that the model can say at all."""
         return [ids for ids in sequences if max(ids) < self.vocab_size]
+
+    def _grammar(self, params: SamplingParams) -> str:
+        if params.structured_outputs is None:
+            return ""
+        return self._grammars.compile(params.structured_outputs)
 
     def _with_max_tokens(
         self, num_prompt_tokens: int, params: SamplingParams, param: str

@@ -28,39 +28,49 @@ class Emitter:
         self._new_id = new_id
         self._num_calls = 0
         self._events: list[Event] = []
+        self._delta: type[ContentDelta | ReasoningDelta | ArgumentsDelta] = ContentDelta
+        self._pieces: list[str] = []
 
     def drain(self) -> list[Event]:
+        self._join()
         events, self._events = self._events, []
         return events
 
     def content(self, text: str) -> None:
-        if not text:
-            return
-        if self._events and isinstance(last := self._events[-1], ContentDelta):
-            self._events[-1] = ContentDelta(last.text + text)
-        else:
-            self._events.append(ContentDelta(text))
+        self._add(ContentDelta, text)
 
     def reasoning(self, text: str) -> None:
-        if not text:
-            return
-        if self._events and isinstance(last := self._events[-1], ReasoningDelta):
-            self._events[-1] = ReasoningDelta(last.text + text)
-        else:
-            self._events.append(ReasoningDelta(text))
+        self._add(ReasoningDelta, text)
 
     def start(self, name: str, call_id: str | None) -> None:
+        self._join()
         self._events.append(ToolCallStart(self._num_calls, call_id or self._new_id(), name))
         self._num_calls += 1
 
     def arguments(self, text: str) -> None:
-        if not text:
-            return
-        index = self._num_calls - 1
-        if self._events and isinstance(last := self._events[-1], ArgumentsDelta):
-            self._events[-1] = ArgumentsDelta(index, last.text + text)
-        else:
-            self._events.append(ArgumentsDelta(index, text))
+        self._add(ArgumentsDelta, text)
 
     def end(self, complete: bool) -> None:
+        self._join()
         self._events.append(ToolCallEnd(self._num_calls - 1, complete))
+
+    def _add(self, delta: type[ContentDelta | ReasoningDelta | ArgumentsDelta], text: str) -> None:
+        if not text:
+            return
+        if delta is not self._delta:
+            self._join()
+        self._delta = delta
+        self._pieces.append(text)
+
+    def _join(self) -> None:
+        """The pieces so far are one event: joined once, or many pieces would cost their square."""
+        if not self._pieces:
+            return
+        text = "".join(self._pieces)
+        self._pieces = []
+        if self._delta is ArgumentsDelta:
+            self._events.append(ArgumentsDelta(self._num_calls - 1, text))
+        elif self._delta is ReasoningDelta:
+            self._events.append(ReasoningDelta(text))
+        else:
+            self._events.append(ContentDelta(text))

@@ -25,6 +25,9 @@ MAX_SPACE_CHARS = 64
 MAX_ATTEMPT_CHARS = 8192
 """So much text may be held back because it may become a call; beyond that it is content."""
 
+MAX_HEAD_CHARS = 256
+"""No name or header is longer. It keeps the cost of text full of openers linear."""
+
 
 class Mismatch(Exception):
     """The text is not what the dialect expects here. Never leaves a parser."""
@@ -85,8 +88,8 @@ class Reader:
             end = self.at
             while end < len(self.text) and self.text[end] in junk:
                 end += 1
-            if end - self.at > MAX_SPACE_CHARS:
-                return None
+                if end - self.at > MAX_SPACE_CHARS:
+                    return None
             for literal in literals:
                 if self.text.startswith(literal, end):
                     return literal
@@ -134,12 +137,16 @@ class Reader:
         self.skip(self.text.index(marker, self.at) + len(marker) - self.at)
 
     def read_until(self, markers: Sequence[str]) -> Steps[tuple[str, str]]:
-        """The text up to the first marker, and that marker, not passed yet."""
-        pieces: list[str] = []
-        marker = yield from self.until(markers, pieces.append)
-        if marker is None:
-            raise Mismatch
-        return "".join(pieces), marker
+        """A short text up to the first marker, and that marker, not passed yet."""
+        while True:
+            end, marker = _search(tuple(markers), self.text, self.at, self.ended, MAX_HEAD_CHARS)
+            if marker is not None:
+                head = self.text[self.at : end].rstrip(WHITESPACE)
+                self.skip(end - self.at)
+                return head, marker
+            if self.ended or end - self.at > MAX_HEAD_CHARS:
+                raise Mismatch
+            yield
 
     def _before_space(self, end: int) -> int:
         lowest = max(self.at, end - MAX_SPACE_CHARS)
@@ -229,15 +236,19 @@ def _first_characters(markers: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("[" + "".join(re.escape(marker[0]) for marker in markers) + "]")
 
 
-def _search(markers: tuple[str, ...], text: str, at: int, ended: bool) -> tuple[int, str | None]:
-    """Where the first marker starts, and which; or where the first may still start, and None."""
+def _search(
+    markers: tuple[str, ...], text: str, at: int, ended: bool, max_chars: int | None = None
+) -> tuple[int, str | None]:
+    """Where the first marker starts, and which; or where the first may still start, and None.
+    With `max_chars` only so much text may stand before it."""
+    limit = len(text) if max_chars is None else min(len(text), at + max_chars + 1)
     if not markers:
-        return len(text), None
-    for found in _first_characters(markers).finditer(text, at):
+        return limit, None
+    for found in _first_characters(markers).finditer(text, at, limit):
         start = found.start()
         for marker in markers:
             if text.startswith(marker, start):
                 return start, marker
         if not ended and _may_begin(markers, text, start):
             return start, None
-    return len(text), None
+    return limit, None

@@ -1,0 +1,29 @@
+"""What the compiler and its worker process say to each other: a length of four bytes,
+little-endian, and a body in msgpack.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+HEADER_BYTES: Final = 4
+COMPILE_SECONDS: Final = 1.0
+COMPILE_BYTES: Final = 256 << 20
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """A grammar that compiles, or what is wrong in which field."""
+
+    grammar: str = ""
+    error: str = ""
+    param: str = ""
+
+
+def frame(body: bytes) -> bytes:
+    return len(body).to_bytes(HEADER_BYTES, "little") + body
+
+
+def frame_size(header: bytes) -> int:
+    return int.from_bytes(header, "little")

@@ -1,0 +1,100 @@
+"""The process that tries grammars: `python -m octavo.structured.worker`, started by
+`structured.compiler`.
+
+Reads frames from standard input and answers each on standard output, until the input ends. A
+grammar that takes too long, too much memory or too much stack ends this process and no other.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+from typing import BinaryIO, Final
+
+import msgspec
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+
+from octavo.core.structured_outputs import StructuredOutputs
+from octavo.errors import InvalidRequest
+from octavo.structured.frames import (
+    COMPILE_BYTES,
+    COMPILE_SECONDS,
+    HEADER_BYTES,
+    Answer,
+    frame,
+    frame_size,
+)
+from octavo.structured.grammar_text import grammar_text
+from octavo.structured.limits import parser_limits
+
+_EXTRA_SECONDS: Final = 1.0
+"""The parent ends a worker that takes too long. One whose parent is gone ends itself."""
+
+
+class _Bytes:
+    """A vocabulary of the 256 bytes, as the library takes a tokenizer."""
+
+    eos_token_id = 256
+    bos_token_id = None
+    tokens = (*(bytes([byte]) for byte in range(256)), b"<end>")
+    special_token_ids = (256,)
+
+    def __call__(self, text: bytes) -> list[int]:
+        return list(text)
+
+
+def write_frame(stream: BinaryIO, body: bytes) -> None:
+    stream.write(frame(body))
+    stream.flush()
+
+
+def answer_to(outputs: StructuredOutputs, tokenizer: LLTokenizer) -> Answer:
+    try:
+        grammar = grammar_text(outputs)
+        _try(grammar, outputs.kind, tokenizer)
+    except InvalidRequest as error:
+        return Answer(error=error.message, param=error.param or "")
+    except Exception as error:  # the library's own, on input that nobody thought of
+        return Answer(
+            error=f"{outputs.kind}: {error!s:.500}", param=f"structured_outputs.{outputs.kind}"
+        )
+    return Answer(grammar)
+
+
+def _try(grammar: str, kind: str, tokenizer: LLTokenizer) -> None:
+    """Its first mask is the first proof that something can be written at all."""
+    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=parser_limits())
+    if not matcher.is_error():
+        matcher.compute_bitmask()
+    if matcher.is_error():
+        raise InvalidRequest(
+            f"{kind}: no text is of this form ({matcher.get_error().partition(chr(10))[0]:.200})",
+            param=f"structured_outputs.{kind}",
+        )
+
+
+def _limit_memory() -> None:
+    with open("/proc/self/statm") as file:  # noqa: PTH123 - no file of the user's
+        num_pages = int(file.read().split()[0])
+    size = num_pages * resource.getpagesize() + COMPILE_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def serve(source: BinaryIO, sink: BinaryIO) -> None:
+    tokenizer = LLTokenizer(TokenizerWrapper(_Bytes()))
+    decoder = msgspec.msgpack.Decoder(StructuredOutputs)
+    _limit_memory()
+    write_frame(sink, b"")
+    while header := source.read(HEADER_BYTES):
+        body = source.read(frame_size(header))
+        signal.setitimer(signal.ITIMER_REAL, COMPILE_SECONDS + _EXTRA_SECONDS)
+        answer = answer_to(decoder.decode(body), tokenizer)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        write_frame(sink, msgspec.msgpack.encode(answer))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    serve(sys.stdin.buffer, sys.stdout.buffer)

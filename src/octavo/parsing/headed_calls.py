@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from octavo.parsing.call_section import read_section
 from octavo.parsing.json_calls import JsonCalls, pass_arguments
 from octavo.parsing.reader import Mismatch, Reader, Steps
 
@@ -28,15 +29,7 @@ class HeadedCalls:
     numbered_ids: bool = False
 
     def read(self, reader: Reader, opener: str) -> Steps[None]:
-        if opener == self.section_open:
-            yield from reader.expect(self.call_open)
-        while True:
-            yield from self._read_call(reader)
-            if (yield from reader.looking_at((self.call_open,))) is None:
-                break
-            reader.begin_call()
-            yield from reader.expect(self.call_open)
-        yield from reader.accept((self.section_close,))
+        yield from read_section(self, reader, opener, self._read_call)
 
     def _read_call(self, reader: Reader) -> Steps[None]:
         if self.prefix:

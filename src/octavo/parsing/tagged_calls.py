@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from octavo.parsing.call_section import read_section
 from octavo.parsing.reader import Mismatch, Reader, Steps
 from octavo.parsing.typed_values import TypedValue, parameter_types
 
@@ -31,16 +32,7 @@ class TaggedCalls:
     newlines: bool = False
 
     def read(self, reader: Reader, opener: str) -> Steps[None]:
-        if opener == self.section_open:
-            yield from reader.expect(self.call_open)
-        while True:
-            yield from self._read_call(reader)
-            if (yield from reader.looking_at((self.call_open,))) is None:
-                break
-            reader.begin_call()
-            yield from reader.expect(self.call_open)
-        if self.section_close:
-            yield from reader.accept((self.section_close,))
+        yield from read_section(self, reader, opener, self._read_call)
 
     def _read_call(self, reader: Reader) -> Steps[None]:
         yield from reader.skip_space()

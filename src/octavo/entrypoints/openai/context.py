@@ -104,8 +104,8 @@ class Incoming:
                 " allowed",
                 param="n",
             )
-        deadline = self.deadline(body)
-        demand = await self.work(lambda: demand_of(prompts, params, deadline))
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
         names = (response_id, body.request_id) if body.request_id else (response_id,)
         return self.context.open_requests.admit(self.tenant, demand, names)
 

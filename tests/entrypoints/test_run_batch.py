@@ -53,12 +53,9 @@ class Scripted:
 def answered(source: bytes, output: Path, answerer: Scripted) -> list[Json]:
     """All records of the output after one more run."""
     done = keep_answers(output)
+    told: list[LineRecord] = []
     with output.open("ab") as out:
-        asyncio.run(
-            answer_file(
-                io.BytesIO(source), out, answerer, MAX_BODY_BYTES, done, [].append
-            )
-        )
+        asyncio.run(answer_file(io.BytesIO(source), out, answerer, MAX_BODY_BYTES, done, told.append))
     return [json.loads(text) for text in output.read_text().splitlines()]
 
 

@@ -241,7 +241,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
     )
     tenants = load_tenants(setup.options)
     batches = BatchService(setup.options, tenants, clock) if setup.options.batch_dir else None
-    app = build_app(client, inputs, model, setup.options, metrics, tenants, batches)
+    app = build_app(client, inputs, model, setup.options, metrics, tenants, None, batches)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     await client.start()
     try:

@@ -33,7 +33,9 @@ from octavo.entrypoints.openai.errors import (
 from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.scheduler.admission.admission import Admission, AdmissionBounds
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import AdmissionBounds
+from octavo.scheduler.admission.queue_order import QueueOrder
 
 logger = logging.getLogger(__name__)
 
@@ -73,15 +75,17 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
+    order: QueueOrder | None = None,
     batches: BatchService | None = None,
 ) -> Starlette:
-    """The application of one served model. `app.state.context` holds what its routes use. Without
-    `batches` the routes of files and batches say that they are off.
+    """The application of one served model. `app.state.context` holds what its routes use. `order`:
+    in which the engine admits those who wait; that of arrival unless given. Without `batches` the
+    routes of files and batches say that they are off.
 
     From now on `metrics` and admission hear of what `client` does.
     """
     app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
-    admission = Admission(tenants, _bounds(model, options))
+    admission = Admission(tenants, _bounds(model, options), order)
     client.observe(FrontObserver(metrics, admission))
     share = PatientShare.of(model.max_num_seqs, options.batch_num_seqs)
     open_requests = OpenRequests(admission, metrics.refused, share)

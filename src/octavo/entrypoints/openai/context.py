@@ -19,8 +19,7 @@ from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
 from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.batches.turns import Turn
-from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.generation_request import GenerationRequest
+from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import decode_request
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
@@ -83,18 +82,18 @@ class Incoming:
     def limits(self) -> TenantLimits:
         return self.context.tenants.limits(self.tenant)
 
-    def cache_salt(self, body: GenerationRequest) -> str:
+    def cache_salt(self, body: EngineBody) -> str:
         """Cached pages are shared within a tenant only, or among those that share theirs, and there
         within the client's salt."""
         scope = "" if self.limits.cache == "shared" else self.tenant
         return f"{scope}/{body.cache_salt}" if body.cache_salt else scope
 
-    def priority(self, body: GenerationRequest) -> int:
+    def priority(self, body: EngineBody) -> int:
         """What the client asks for; of a line of a batch the least urgent that its tenant has."""
         asked = priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
         return asked if self.turn is None else self.limits.max_priority
 
-    def deadline(self, body: GenerationRequest) -> float | None:
+    def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
         default = self.context.options.request_timeout if self.turn is None else None
@@ -102,7 +101,7 @@ class Incoming:
 
     async def admit(
         self,
-        body: GenerationRequest,
+        body: EngineBody,
         params: SamplingParams,
         prompts: Sequence[object],
         response_id: str,
@@ -119,8 +118,8 @@ class Incoming:
                 " allowed",
                 param="n",
             )
-        deadline = self.deadline(body)
-        demand = await self.work(lambda: demand_of(prompts, params, deadline))
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
         names = (response_id, body.request_id) if body.request_id else (response_id,)
         if self.turn is None:
             return self.context.open_requests.admit(self.tenant, demand, names)
@@ -142,7 +141,7 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, GenerationRequest) and not hasattr(request.state, "turn"):
+    if issubclass(kind, EngineBody) and not hasattr(request.state, "turn"):
         context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options.max_body_bytes)
     incoming = Incoming(context, request, len(data), arrival_time)

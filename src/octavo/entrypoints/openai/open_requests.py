@@ -26,13 +26,8 @@ from octavo.errors import (
     RequestError,
     ServerDraining,
 )
-from octavo.scheduler.admission.admission import (
-    LEAST_DEMAND,
-    Admission,
-    Demand,
-    Grant,
-    Refusal,
-)
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import LEAST_DEMAND, Demand, Grant, Refusal
 
 PATIENT_POLL_SECONDS = 1.0
 """Who waits patiently looks again after this, for what is learned by time alone."""

@@ -18,6 +18,7 @@ from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.scheduler.admission.queue_order import queue_order
 from octavo.scheduler.policies.registry import POLICIES
 
 EXIT_ENGINE_GONE = 1
@@ -51,8 +52,9 @@ class ServedApp:
             takes_priority=_takes_priority(resolved),
         )
         self._batches = BatchService(options, tenants) if options.batch_dir else None
+        order = queue_order(resolved)
         self.app = build_app(
-            client, front.inputs, model, options, self.metrics, tenants, self._batches
+            client, front.inputs, model, options, self.metrics, tenants, order, self._batches
         )
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:

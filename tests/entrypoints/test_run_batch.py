@@ -55,7 +55,9 @@ def answered(source: bytes, output: Path, answerer: Scripted) -> list[Json]:
     done = keep_answers(output)
     told: list[LineRecord] = []
     with output.open("ab") as out:
-        asyncio.run(answer_file(io.BytesIO(source), out, answerer, MAX_BODY_BYTES, done, told.append))
+        asyncio.run(
+            answer_file(io.BytesIO(source), out, answerer, MAX_BODY_BYTES, done, told.append)
+        )
     return [json.loads(text) for text in output.read_text().splitlines()]
 
 

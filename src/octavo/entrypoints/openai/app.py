@@ -31,6 +31,7 @@ from octavo.entrypoints.openai.errors import (
 from octavo.entrypoints.openai.open_requests import OpenRequests
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import Dialects
 from octavo.scheduler.admission.admission import Admission, AdmissionBounds
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
+    dialects: Dialects,
 ) -> Starlette:
     """The application of one served model. `app.state.context` holds what its routes use.
 
@@ -72,7 +74,7 @@ def build_app(
     client.observe(FrontObserver(metrics, admission))
     open_requests = OpenRequests(admission, metrics.refused)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests
+        client, inputs, model, options, metrics, tenants, open_requests, dialects
     )
     app.state.guard = Guard(options, tenants)
     app.add_exception_handler(RequestError, _request_error)

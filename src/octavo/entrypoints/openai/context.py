@@ -21,8 +21,12 @@ from octavo.entrypoints.openai.body import RequestBody
 from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import decode_request
+from octavo.entrypoints.openai.structured import in_terms_of
+from octavo.entrypoints.openai.structured_fields import StructuredFields
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import Dialects
+from octavo.structured.task import GrammarTask
 
 Body = TypeVar("Body", bound=RequestBody)
 Result = TypeVar("Result")
@@ -52,6 +56,7 @@ class ServerContext:
     metrics: EngineMetrics
     tenants: Tenants
     open_requests: OpenRequests
+    dialects: Dialects
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,14 @@ class Incoming:
         demand = await self.work(lambda: demand_of(prompts, params, deadline))
         names = (response_id, body.request_id) if body.request_id else (response_id,)
         return self.context.open_requests.admit(self.tenant, demand, names)
+
+    async def compiled(self, body: StructuredFields, task: GrammarTask) -> str:
+        """The text of a grammar. Raises `InvalidRequest` that names the field and the place."""
+        compiling = self.context.inputs.grammars.start(task)
+        try:
+            return await asyncio.wrap_future(compiling)
+        except InvalidRequest as error:
+            raise in_terms_of(body, error) from None
 
     async def work(self, function: Callable[[], Result]) -> Result:
         """Call `function`, beside the event loop when the request is large."""

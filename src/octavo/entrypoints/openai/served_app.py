@@ -16,6 +16,7 @@ from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import Dialects, dialects_of
 from octavo.scheduler.policies.registry import POLICIES
 
 EXIT_ENGINE_GONE = 1
@@ -48,7 +49,9 @@ class ServedApp:
             created=int(time.time()),
             takes_priority=_takes_priority(resolved),
         )
-        self.app = build_app(client, front.inputs, model, options, self.metrics, tenants)
+        self.app = build_app(
+            client, front.inputs, model, options, self.metrics, tenants, _dialects(front, options)
+        )
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""
@@ -61,6 +64,16 @@ class ServedApp:
         server.should_exit = True
         await serving
         return EXIT_ENGINE_GONE if engine_is_gone else 0
+
+
+def _dialects(front: Front, options: ServerConfig) -> Dialects:
+    """Raises `ConfigError` for a name that there is not."""
+    return dialects_of(
+        "" if front.template is None else front.template.source,
+        front.model.architecture,
+        tools=options.tool_call_parser,
+        reasoning=options.reasoning_parser,
+    )
 
 
 def _takes_priority(config: EngineConfig) -> bool:

@@ -237,20 +237,21 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         grammars=COMPILER,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
+    dialects = dialects_of(
+        setup.template,
+        tools=setup.options.tool_call_parser,
+        reasoning=setup.options.reasoning_parser,
+    )
     model = ModelInfo(
         names=(MODEL, "alias"),
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
         created=1,
         takes_priority=setup.takes_priority,
+        dialects=dialects,
     )
     tenants = load_tenants(setup.options)
-    dialects = dialects_of(
-        setup.template,
-        tools=setup.options.tool_call_parser,
-        reasoning=setup.options.reasoning_parser,
-    )
-    app = build_app(client, inputs, model, setup.options, metrics, tenants, dialects)
+    app = build_app(client, inputs, model, setup.options, metrics, tenants)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     await client.start()
     try:

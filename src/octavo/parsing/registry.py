@@ -70,6 +70,9 @@ class Dialects:
     reasoning: ReasoningDialect | None = None
 
 
+NO_DIALECTS = Dialects()
+
+
 @dataclass(frozen=True, slots=True)
 class Sign:
     """All `markers` in a template, and an architecture that begins so, mean this dialect."""

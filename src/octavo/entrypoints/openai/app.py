@@ -31,8 +31,9 @@ from octavo.entrypoints.openai.errors import (
 from octavo.entrypoints.openai.open_requests import OpenRequests
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.parsing.registry import Dialects
-from octavo.scheduler.admission.admission import Admission, AdmissionBounds
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import AdmissionBounds
+from octavo.scheduler.admission.queue_order import QueueOrder
 
 logger = logging.getLogger(__name__)
 
@@ -63,18 +64,19 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
-    dialects: Dialects,
+    order: QueueOrder | None = None,
 ) -> Starlette:
-    """The application of one served model. `app.state.context` holds what its routes use.
+    """The application of one served model. `app.state.context` holds what its routes use. `order`:
+    in which the engine admits those who wait; that of arrival unless given.
 
     From now on `metrics` and admission hear of what `client` does.
     """
     app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
-    admission = Admission(tenants, _bounds(model, options))
+    admission = Admission(tenants, _bounds(model, options), order)
     client.observe(FrontObserver(metrics, admission))
     open_requests = OpenRequests(admission, metrics.refused)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests, dialects
+        client, inputs, model, options, metrics, tenants, open_requests
     )
     app.state.guard = Guard(options, tenants)
     app.add_exception_handler(RequestError, _request_error)

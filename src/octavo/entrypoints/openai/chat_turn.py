@@ -31,7 +31,7 @@ class ChatTurn:
         self._body = body
         self.params = chat_params(body)
         self._form = answer_form(
-            body, context.dialects, takes_auto=context.options.enable_auto_tool_choice
+            body, context.model.dialects, takes_auto=context.options.enable_auto_tool_choice
         )
         self._template_kwargs = _template_kwargs(body, context.inputs.template)
         self._reasoning_state: ReasoningState = "none"

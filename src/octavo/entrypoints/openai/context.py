@@ -17,15 +17,14 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
-from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.generation_request import GenerationRequest
+from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import decode_request
 from octavo.entrypoints.openai.structured import in_terms_of
 from octavo.entrypoints.openai.structured_fields import StructuredFields
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.parsing.registry import Dialects
+from octavo.parsing.registry import NO_DIALECTS, Dialects
 from octavo.structured.task import GrammarTask
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -38,13 +37,15 @@ INLINE_BODY_BYTES = 16 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """`names[0]` is the model's name, further ones are aliases. `created` is Unix seconds.
-    `takes_priority`: the scheduling policy makes something of it."""
+    `takes_priority`: the scheduling policy makes something of it. `dialects` are how the model
+    writes calls and reasoning."""
 
     names: tuple[str, ...]
     max_model_len: int
     max_num_seqs: int
     created: int
     takes_priority: bool = False
+    dialects: Dialects = NO_DIALECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,6 @@ class ServerContext:
     metrics: EngineMetrics
     tenants: Tenants
     open_requests: OpenRequests
-    dialects: Dialects
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,16 @@ class Incoming:
     def limits(self) -> TenantLimits:
         return self.context.tenants.limits(self.tenant)
 
-    def cache_salt(self, body: GenerationRequest) -> str:
+    def cache_salt(self, body: EngineBody) -> str:
         """Cached pages are shared within a tenant only, or among those that share theirs, and there
         within the client's salt."""
         scope = "" if self.limits.cache == "shared" else self.tenant
         return f"{scope}/{body.cache_salt}" if body.cache_salt else scope
 
-    def priority(self, body: GenerationRequest) -> int:
+    def priority(self, body: EngineBody) -> int:
         return priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
 
-    def deadline(self, body: GenerationRequest) -> float | None:
+    def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
         return deadline_of(
@@ -97,7 +97,7 @@ class Incoming:
 
     async def admit(
         self,
-        body: GenerationRequest,
+        body: EngineBody,
         params: SamplingParams,
         prompts: Sequence[object],
         response_id: str,
@@ -111,8 +111,8 @@ class Incoming:
                 " allowed",
                 param="n",
             )
-        deadline = self.deadline(body)
-        demand = await self.work(lambda: demand_of(prompts, params, deadline))
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
         names = (response_id, body.request_id) if body.request_id else (response_id,)
         return self.context.open_requests.admit(self.tenant, demand, names)
 
@@ -138,7 +138,7 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, GenerationRequest):
+    if issubclass(kind, EngineBody):
         context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options.max_body_bytes)
     incoming = Incoming(context, request, len(data), arrival_time)

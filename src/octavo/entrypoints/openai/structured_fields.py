@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from octavo.entrypoints.openai.body import RequestBody
+from octavo.entrypoints.openai.body import EngineBody
 
 Document = dict[str, Any]
 """A JSON document whose inside is somebody else's to check."""
@@ -45,7 +45,7 @@ class StructuredOutputsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=T
     disable_additional_properties: bool = False
 
 
-class StructuredFields(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StructuredFields(EngineBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What chat and completions share. `guided_*` are the names of before `structured_outputs`; the
     back end does not matter, since every one of them promises the same."""
 

@@ -25,6 +25,8 @@ from octavo.engine.engine import Engine
 from octavo.engine.in_process import InProcessEngine
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.app import build_app
+from octavo.entrypoints.openai.batches.line_call import LineCaller
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import dialects_of
@@ -251,10 +253,13 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         dialects=dialects,
     )
     tenants = load_tenants(setup.options)
-    app = build_app(client, inputs, model, setup.options, metrics, tenants)
+    batches = BatchService(setup.options, tenants, clock) if setup.options.batch_dir else None
+    app = build_app(client, inputs, model, setup.options, metrics, tenants, None, batches)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     await client.start()
     try:
+        if batches is not None:
+            batches.start(LineCaller(app))
         async with httpx.AsyncClient(
             transport=transport,
             base_url="http://localhost",
@@ -264,9 +269,13 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
             server = Server(app, engine, client, http, metrics, brake, runner, clock)
             await scenario(server)
             brake.open()
+            if batches is not None:
+                await batches.close()
             await server.wait_idle()
     finally:
         brake.open()
+        if batches is not None:
+            await batches.close()
         await client.shutdown()
 
 

@@ -94,6 +94,23 @@ class ServerConfig:
     max_queued_tokens_per_tenant: int | None = option(
         None, "Prompt tokens of one tenant that may wait to be computed.", minimum=1
     )
+    batch_dir: str = option(
+        "",
+        "Folder of /v1/files and /v1/batches, which go on after a restart. Default: they are off.",
+        metavar="FOLDER",
+    )
+    batch_store_bytes: int = option(
+        4 * 1024**3, "Bytes of all stored files together.", metavar="BYTES", minimum=1
+    )
+    batch_store_files: int = option(1000, "Stored files, and batches that are over.", minimum=1)
+    batch_file_bytes: int = option(
+        200 * 1024**2, "Largest file that may be uploaded.", metavar="BYTES", minimum=1
+    )
+    batch_num_seqs: int | None = option(
+        None,
+        "Sequences of batches that may run while nothing else does. Default: 7/8 of MAX_NUM_SEQS.",
+        minimum=1,
+    )
     max_body_bytes: int = option(
         4 * 1024 * 1024, "Largest request body.", metavar="BYTES", minimum=1
     )

@@ -18,6 +18,8 @@ from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai import utility_routes
 from octavo.entrypoints.openai.admission import FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
+from octavo.entrypoints.openai.batches import batch_routes, file_routes
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
@@ -28,7 +30,7 @@ from octavo.entrypoints.openai.errors import (
     error_response,
     json_response,
 )
-from octavo.entrypoints.openai.open_requests import OpenRequests
+from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.scheduler.admission.admission import Admission
@@ -42,6 +44,15 @@ Handler = Callable[[Request], Awaitable[Response]]
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/v1/chat/completions", create_chat_completion),
     ("POST", "/v1/completions", create_completion),
+    ("POST", "/v1/files", file_routes.create_file),
+    ("GET", "/v1/files", file_routes.list_files),
+    ("GET", "/v1/files/{file_id}", file_routes.show_file),
+    ("DELETE", "/v1/files/{file_id}", file_routes.delete_file),
+    ("GET", "/v1/files/{file_id}/content", file_routes.read_file),
+    ("POST", "/v1/batches", batch_routes.create_batch),
+    ("GET", "/v1/batches", batch_routes.list_batches),
+    ("GET", "/v1/batches/{batch_id}", batch_routes.show_batch),
+    ("POST", "/v1/batches/{batch_id}/cancel", batch_routes.cancel_batch),
     ("GET", "/v1/models", utility_routes.list_models),
     ("GET", "/v1/models/{model:path}", utility_routes.show_model),
     ("POST", "/tokenize", utility_routes.tokenize),
@@ -65,20 +76,23 @@ def build_app(
     metrics: EngineMetrics,
     tenants: Tenants,
     order: QueueOrder | None = None,
+    batches: BatchService | None = None,
 ) -> Starlette:
     """The application of one served model. `app.state.context` holds what its routes use. `order`:
-    in which the engine admits those who wait; that of arrival unless given.
+    in which the engine admits those who wait; that of arrival unless given. Without `batches` the
+    routes of files and batches say that they are off.
 
     From now on `metrics` and admission hear of what `client` does.
     """
     app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
     admission = Admission(tenants, _bounds(model, options), order)
     client.observe(FrontObserver(metrics, admission))
-    open_requests = OpenRequests(admission, metrics.refused)
+    share = PatientShare.of(model.max_num_seqs, options.batch_num_seqs)
+    open_requests = OpenRequests(admission, metrics.refused, share)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests
+        client, inputs, model, options, metrics, tenants, open_requests, batches
     )
-    app.state.guard = Guard(options, tenants)
+    app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
@@ -86,7 +100,7 @@ def build_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(options.allowed_origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type"],
         )
     return app

@@ -17,6 +17,8 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
+from octavo.entrypoints.openai.batches.service import BatchService
+from octavo.entrypoints.openai.batches.turns import Turn
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import decode_request
@@ -57,6 +59,7 @@ class ServerContext:
     metrics: EngineMetrics
     tenants: Tenants
     open_requests: OpenRequests
+    batches: BatchService | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,12 @@ class Incoming:
         return str(self.request.state.tenant)
 
     @property
+    def turn(self) -> Turn | None:
+        """Of a line of a batch: nobody waits for its answer, and it steps back behind others."""
+        turn: Turn | None = getattr(self.request.state, "turn", None)
+        return turn
+
+    @property
     def limits(self) -> TenantLimits:
         return self.context.tenants.limits(self.tenant)
 
@@ -86,14 +95,15 @@ class Incoming:
         return f"{scope}/{body.cache_salt}" if body.cache_salt else scope
 
     def priority(self, body: EngineBody) -> int:
-        return priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
+        """What the client asks for; of a line of a batch the least urgent that its tenant has."""
+        asked = priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
+        return asked if self.turn is None else self.limits.max_priority
 
     def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
-        return deadline_of(
-            self.arrival_time, body.timeout, header, self.context.options.request_timeout
-        )
+        default = self.context.options.request_timeout if self.turn is None else None
+        return deadline_of(self.arrival_time, body.timeout, header, default)
 
     async def admit(
         self,
@@ -102,7 +112,10 @@ class Incoming:
         prompts: Sequence[object],
         response_id: str,
     ) -> Ticket:
-        """Raises `InvalidRequest` beyond the bound of one request, else as `OpenRequests.admit`."""
+        """Raises `InvalidRequest` beyond the bound of one request, else as `OpenRequests.admit`.
+
+        A line of a batch is not refused for want of room, but waits.
+        """
         num_sequences = params.num_sequences * len(prompts)
         limit = self.context.options.max_sequences_per_request
         if num_sequences > limit:
@@ -114,7 +127,11 @@ class Incoming:
         deadline, priority = self.deadline(body), self.priority(body)
         demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
         names = (response_id, body.request_id) if body.request_id else (response_id,)
-        return self.context.open_requests.admit(self.tenant, demand, names)
+        if self.turn is None:
+            return self.context.open_requests.admit(self.tenant, demand, names)
+        ticket = await self.context.open_requests.admit_patiently(self.tenant, demand, names)
+        self.turn.end()
+        return ticket
 
     async def compiled(self, body: StructuredFields, task: GrammarTask) -> str:
         """The text of a grammar. Raises `InvalidRequest` that names the field and the place."""
@@ -138,7 +155,7 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, EngineBody):
+    if issubclass(kind, EngineBody) and not hasattr(request.state, "turn"):
         context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options.max_body_bytes)
     incoming = Incoming(context, request, len(data), arrival_time)

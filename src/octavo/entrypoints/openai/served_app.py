@@ -13,6 +13,8 @@ from octavo.config.tenants import load_tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
+from octavo.entrypoints.openai.batches.line_call import LineCaller
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
@@ -51,12 +53,17 @@ class ServedApp:
             takes_priority=_takes_priority(resolved),
             dialects=_dialects(front, options),
         )
+        self._batches = BatchService(options, tenants) if options.batch_dir else None
         order = queue_order(resolved)
-        self.app = build_app(client, front.inputs, model, options, self.metrics, tenants, order)
+        self.app = build_app(
+            client, front.inputs, model, options, self.metrics, tenants, order, self._batches
+        )
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""
         server = DrainingServer(self.app, self._options, on_ready)
+        if self._batches is not None:
+            self._batches.start(LineCaller(self.app))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         gone = asyncio.create_task(self._client.wait_gone())
         await asyncio.wait({serving, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -64,6 +71,8 @@ class ServedApp:
         gone.cancel()
         server.should_exit = True
         await serving
+        if self._batches is not None:
+            await self._batches.close()
         return EXIT_ENGINE_GONE if engine_is_gone else 0
 
 

@@ -28,6 +28,19 @@ class ServerConfig:
     served_model_name: tuple[str, ...] = option(
         (), "Name of the model on the wire; further ones are aliases. Default: as MODEL was given."
     )
+    tool_call_parser: str = option(
+        "",
+        "How the model writes tool calls (docs/tool_calls.md). Default: as its template tells.",
+        metavar="NAME",
+    )
+    reasoning_parser: str = option(
+        "",
+        "How the model marks its reasoning. Default: as its template tells; none: not at all.",
+        metavar="NAME",
+    )
+    enable_auto_tool_choice: bool = option(
+        True, "Take requests that leave it to the model whether to call a tool."
+    )
     allowed_hosts: tuple[str, ...] = option(
         (), "Host names that requests may carry. Default: this machine's own when HOST is loopback."
     )

@@ -22,8 +22,12 @@ from octavo.entrypoints.openai.batches.turns import Turn
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import decode_request
+from octavo.entrypoints.openai.structured import in_terms_of
+from octavo.entrypoints.openai.structured_fields import StructuredFields
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import NO_DIALECTS, Dialects
+from octavo.structured.task import GrammarTask
 
 Body = TypeVar("Body", bound=RequestBody)
 Result = TypeVar("Result")
@@ -35,13 +39,15 @@ INLINE_BODY_BYTES = 16 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """`names[0]` is the model's name, further ones are aliases. `created` is Unix seconds.
-    `takes_priority`: the scheduling policy makes something of it."""
+    `takes_priority`: the scheduling policy makes something of it. `dialects` are how the model
+    writes calls and reasoning."""
 
     names: tuple[str, ...]
     max_model_len: int
     max_num_seqs: int
     created: int
     takes_priority: bool = False
+    dialects: Dialects = NO_DIALECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,14 @@ class Incoming:
         ticket = await self.context.open_requests.admit_patiently(self.tenant, demand, names)
         self.turn.end()
         return ticket
+
+    async def compiled(self, body: StructuredFields, task: GrammarTask) -> str:
+        """The text of a grammar. Raises `InvalidRequest` that names the field and the place."""
+        compiling = self.context.inputs.grammars.start(task)
+        try:
+            return await asyncio.wrap_future(compiling)
+        except InvalidRequest as error:
+            raise in_terms_of(body, error) from None
 
     async def work(self, function: Callable[[], Result]) -> Result:
         """Call `function`, beside the event loop when the request is large."""

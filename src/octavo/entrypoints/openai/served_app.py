@@ -18,6 +18,7 @@ from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import Dialects, dialects_of
 from octavo.scheduler.admission.queue_order import queue_order
 from octavo.scheduler.policies.registry import POLICIES
 
@@ -50,6 +51,7 @@ class ServedApp:
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
             takes_priority=_takes_priority(resolved),
+            dialects=_dialects(front, options),
         )
         self._batches = BatchService(options, tenants) if options.batch_dir else None
         order = queue_order(resolved)
@@ -72,6 +74,16 @@ class ServedApp:
         if self._batches is not None:
             await self._batches.close()
         return EXIT_ENGINE_GONE if engine_is_gone else 0
+
+
+def _dialects(front: Front, options: ServerConfig) -> Dialects:
+    """Raises `ConfigError` for a name that there is not."""
+    return dialects_of(
+        "" if front.template is None else front.template.source,
+        front.model.architecture,
+        tools=options.tool_call_parser,
+        reasoning=options.reasoning_parser,
+    )
 
 
 def _takes_priority(config: EngineConfig) -> bool:

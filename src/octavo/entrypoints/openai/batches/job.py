@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from octavo.entrypoints.openai.batches.batch_store import BatchStore
+from octavo.entrypoints.openai.batches.entries import Entry, one_by_one
 from octavo.entrypoints.openai.batches.file_store import FileStore, OpenFile
 from octavo.entrypoints.openai.batches.lines import (
     LineError,
@@ -32,7 +33,6 @@ from octavo.entrypoints.openai.batches.objects import (
     BatchRecord,
     BatchUsage,
 )
-from octavo.entrypoints.openai.batches.turns import Turn, in_turns
 from octavo.errors import RequestTooLarge
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ CANCELLED = LineError(
 class Answerer(Protocol):
     """Makes the record of a line, whatever comes of it."""
 
-    async def answer(self, line: RequestLine, tenant: str, turn: Turn) -> LineRecord:
+    async def answer(self, line: RequestLine, tenant: str, entry: Entry) -> LineRecord:
         """Raises `Interrupted` when the server stops."""
 
 
@@ -156,11 +156,11 @@ class BatchJob:
         return "completed"
 
     async def _answer_lines(self, results: Results) -> None:
-        async def work(line: RequestLine, turn: Turn) -> None:
-            results.add(await self._answerer.answer(line, self.record.tenant, turn))
+        async def work(line: RequestLine, entry: Entry) -> None:
+            results.add(await self._answerer.answer(line, self.record.tenant, entry))
             self._done.add(line.custom_id)
 
-        await in_turns(self._lines_left(), work)
+        await one_by_one(self._lines_left(), work)
 
     def _lines_left(self) -> Iterator[RequestLine]:
         with self._input_path.open("rb") as file:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from octavo.core.ranges import check_ids, check_integer, check_real
+from octavo.core.ranges import Range, check_ids, check_integer, check_real
 from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.structured_outputs import StructuredOutputs
-from octavo.core.token_filters import TokenFilters
+from octavo.core.token_filters import FILTER_RANGES, TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MAX_N = 16
@@ -23,6 +23,27 @@ MAX_LOGIT_BIAS = 1024
 MAX_LOGPROBS = 20
 GREEDY_TEMPERATURE = 1e-5
 """Temperatures below this choose greedily: dividing by them would only overflow."""
+
+_MANY = 2**31 - 1
+
+RANGES = (
+    Range("temperature", 0.0, 100.0),
+    Range("top_p", 0.0, 1.0, low_open=True),
+    Range("top_k", -1, _MANY),
+    Range("min_p", 0.0, 1.0),
+    Range("presence_penalty", -2.0, 2.0),
+    Range("frequency_penalty", -2.0, 2.0),
+    Range("repetition_penalty", 0.0, 100.0, low_open=True),
+    Range("seed", -(2**63), 2**64 - 1),
+    Range("max_tokens", 0, _MANY),
+    Range("min_tokens", 0, _MANY),
+    Range("logprobs", 0, MAX_LOGPROBS),
+    Range("prompt_logprobs", 0, MAX_LOGPROBS),
+    Range("length_penalty", -10.0, 10.0),
+    *FILTER_RANGES,
+)
+"""Of single numbers. `n`, `best_of` and `beam_width` have bounds that depend on each other."""
+_OPTIONAL = frozenset({"seed", "max_tokens", "logprobs", "prompt_logprobs"})
 
 _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("temperature", (0.0, 1.0)),
@@ -97,27 +118,15 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
 
     def __post_init__(self) -> None:
         check_integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
-        check_real("temperature", self.temperature, 0.0, 100.0)
-        check_real("top_p", self.top_p, 0.0, 1.0, low_open=True)
-        check_integer("top_k", self.top_k, -1, 2**31 - 1)
-        check_real("min_p", self.min_p, 0.0, 1.0)
-        check_real("presence_penalty", self.presence_penalty, -2.0, 2.0)
-        check_real("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
-        check_real("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True)
-        if self.seed is not None:
-            check_integer("seed", self.seed, -(2**63), 2**64 - 1)
-        if self.max_tokens is not None:
-            check_integer("max_tokens", self.max_tokens, 0, 2**31 - 1)
-        check_integer("min_tokens", self.min_tokens, 0, 2**31 - 1)
+        for limits in RANGES:
+            value = getattr(self, limits.name)
+            if value is not None or limits.name not in _OPTIONAL:
+                limits.check(value)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise InvalidRequest(
                 f"min_tokens is {self.min_tokens}, more than max_tokens {self.max_tokens}",
                 param="min_tokens",
             )
-        for name in ("logprobs", "prompt_logprobs"):
-            value = getattr(self, name)
-            if value is not None:
-                check_integer(name, value, 0, MAX_LOGPROBS)
         self._check_stops()
         self._check_logit_bias()
         if self.best_of is not None:
@@ -161,7 +170,6 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
             check_real(f"logit_bias[{token_id}]", bias, -100.0, 100.0)
 
     def _check_beams(self) -> None:
-        check_real("length_penalty", self.length_penalty, -10.0, 10.0)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise InvalidRequest(
                 f"early_stopping is {self.early_stopping!r}; true, false or 'never' is allowed",

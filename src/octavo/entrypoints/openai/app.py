@@ -1,9 +1,8 @@
-"""The HTTP application: which function answers which route, and how errors look. Starts nothing."""
+"""The HTTP application: routes, their guard, and how errors look. Starts nothing."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -15,12 +14,11 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
-from octavo.entrypoints.openai import utility_routes
 from octavo.entrypoints.openai.admission import FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
-from octavo.entrypoints.openai.chat import create_chat_completion
-from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.endpoint import Endpoint
+from octavo.entrypoints.openai.endpoints import ENDPOINTS
 from octavo.entrypoints.openai.errors import (
     INTERNAL_ERROR,
     ErrorBody,
@@ -29,30 +27,12 @@ from octavo.entrypoints.openai.errors import (
     json_response,
 )
 from octavo.entrypoints.openai.open_requests import OpenRequests
+from octavo.entrypoints.openai.openapi import ApiDocument
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.scheduler.admission.admission import Admission, AdmissionBounds
 
 logger = logging.getLogger(__name__)
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("POST", "/v1/chat/completions", create_chat_completion),
-    ("POST", "/v1/completions", create_completion),
-    ("GET", "/v1/models", utility_routes.list_models),
-    ("GET", "/v1/models/{model:path}", utility_routes.show_model),
-    ("POST", "/tokenize", utility_routes.tokenize),
-    ("POST", "/detokenize", utility_routes.detokenize),
-    ("POST", "/abort_requests", utility_routes.abort_requests),
-    ("POST", "/reset_prefix_cache", utility_routes.reset_prefix_cache),
-    ("GET", "/version", utility_routes.version),
-    ("GET", "/metrics", utility_routes.metrics),
-)
-PUBLIC_ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/health", utility_routes.health),
-    ("GET", "/ping", utility_routes.health),
-)
 
 
 def build_app(
@@ -67,7 +47,7 @@ def build_app(
 
     From now on `metrics` and admission hear of what `client` does.
     """
-    app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
+    app = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS])
     admission = Admission(tenants, _bounds(model, options))
     client.observe(FrontObserver(metrics, admission))
     open_requests = OpenRequests(admission, metrics.refused)
@@ -75,6 +55,7 @@ def build_app(
         client, inputs, model, options, metrics, tenants, open_requests
     )
     app.state.guard = Guard(options, tenants)
+    app.state.document = ApiDocument(ENDPOINTS)
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
@@ -88,10 +69,8 @@ def build_app(
     return app
 
 
-def _routes(
-    table: Iterable[tuple[str, str, Handler]], *, is_public: bool = False
-) -> list[GuardedRoute]:
-    return [GuardedRoute(method, path, handler, is_public) for method, path, handler in table]
+def _route(endpoint: Endpoint) -> GuardedRoute:
+    return GuardedRoute(endpoint.method, endpoint.path, endpoint.handler, endpoint.is_public)
 
 
 def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:

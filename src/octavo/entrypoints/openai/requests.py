@@ -293,11 +293,12 @@ def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
             )
 
 
+def neutral_values(name: str) -> tuple[Json, ...]:
+    """What asks for nothing of an unsupported field: clients send it as a spelled-out default."""
+    return (False, [], {}, "", *NEUTRAL_VALUES.get(name, ()))
+
+
 def _is_neutral(name: str, value: Json) -> bool:
-    """Values that ask for nothing: clients send them as spelled-out defaults."""
-    if value is False or (isinstance(value, list | dict | str) and not value):
-        return True
     return any(
-        type(value) is type(neutral) and value == neutral
-        for neutral in NEUTRAL_VALUES.get(name, ())
+        type(value) is type(neutral) and value == neutral for neutral in neutral_values(name)
     )

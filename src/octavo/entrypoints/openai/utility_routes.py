@@ -17,6 +17,7 @@ from octavo.entrypoints.openai.responses import (
     ModelCard,
     ModelList,
     TokenizeBody,
+    VersionBody,
 )
 from octavo.errors import InvalidRequest, ServerDraining
 
@@ -36,7 +37,7 @@ async def health(request: Request) -> Response:
 
 
 async def version(request: Request) -> Response:  # noqa: ARG001  (every route has this shape)
-    return json_response({"version": __version__})
+    return json_response(VersionBody(__version__))
 
 
 async def metrics(request: Request) -> Response:

@@ -14,10 +14,11 @@ from octavo.config.server import ServerConfig
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.api_page import api_page
+from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
 from octavo.entrypoints.openai.openapi import error_statuses, openapi_document
-from octavo.entrypoints.openai.requests import UNSUPPORTED_FIELDS, CompletionRequest
+from octavo.entrypoints.openai.requests import unsupported_fields
 from tests.server.harness import Json, Server, Setup, run
 
 DOCUMENT: Json = json.loads(json.dumps(openapi_document(ENDPOINTS)))
@@ -81,7 +82,7 @@ def test_ranges_are_in_it(limits: Range) -> None:
 
 
 def test_fields_that_are_not_supported_take_what_asks_for_nothing() -> None:
-    for name in UNSUPPORTED_FIELDS[CompletionRequest]:
+    for name in unsupported_fields(CompletionRequest):
         assert _allows("CompletionRequest", {"prompt": "a", name: None})
         assert _allows("CompletionRequest", {"prompt": "a", name: False})
         assert not _allows("CompletionRequest", {"prompt": "a", name: {"x": 1}})

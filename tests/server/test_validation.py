@@ -9,12 +9,10 @@ import time
 import pytest
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS
-from octavo.entrypoints.openai.requests import (
-    UNSUPPORTED_FIELDS,
-    ChatRequest,
-    CompletionRequest,
-    RequestBody,
-)
+from octavo.entrypoints.openai.body import RequestBody
+from octavo.entrypoints.openai.chat_request import ChatRequest
+from octavo.entrypoints.openai.completion_request import CompletionRequest
+from octavo.entrypoints.openai.requests import unsupported_fields
 from tests.fakes import ByteTokenizer
 from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
 
@@ -248,7 +246,7 @@ def test_unknown_parameters_are_refused_by_name() -> None:
 
 
 def _unsupported(kind: type[RequestBody]) -> list[str]:
-    return sorted(UNSUPPORTED_FIELDS[kind])
+    return sorted(unsupported_fields(kind))
 
 
 @pytest.mark.parametrize("name", _unsupported(ChatRequest))

@@ -17,8 +17,8 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
+from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
 from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.requests import GenerationRequest, StreamOptions
 from octavo.entrypoints.openai.responses import FinishReason, Usage
 from octavo.entrypoints.openai.streaming import EventStream, event, unless_disconnected
 from octavo.entrypoints.openai.usage import UsageCounter

@@ -14,15 +14,12 @@ import msgspec
 
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import RANGES
+from octavo.entrypoints.openai.body import RequestBody, Unsupported
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
+from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.openapi import error_statuses
-from octavo.entrypoints.openai.requests import (
-    GenerationRequest,
-    RequestBody,
-    Unsupported,
-    neutral_values,
-)
+from octavo.entrypoints.openai.requests import neutral_values
 from octavo.entrypoints.openai.strict_json import Json
 
 Schema = dict[str, Json]

@@ -15,11 +15,11 @@ from octavo.entrypoints.openai.answers import (
     respond,
     wire_finish_reason,
 )
+from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
 from octavo.entrypoints.openai.errors import json_response
 from octavo.entrypoints.openai.logprobs import TokenSpelling, chat_logprobs, prompt_logprobs
 from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.requests import ChatRequest
 from octavo.entrypoints.openai.responses import (
     ChatBody,
     ChatChoice,

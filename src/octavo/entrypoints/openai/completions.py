@@ -17,11 +17,11 @@ from octavo.entrypoints.openai.answers import (
     respond,
     wire_finish_reason,
 )
+from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
 from octavo.entrypoints.openai.errors import json_response
 from octavo.entrypoints.openai.logprobs import CompletionLogprobsWriter, prompt_logprobs
 from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.requests import CompletionRequest
 from octavo.entrypoints.openai.responses import (
     CompletionBody,
     CompletionChoice,

@@ -17,8 +17,10 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
+from octavo.entrypoints.openai.body import RequestBody
+from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
-from octavo.entrypoints.openai.requests import GenerationRequest, RequestBody, decode_request
+from octavo.entrypoints.openai.requests import decode_request
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
 

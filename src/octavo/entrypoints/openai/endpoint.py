@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from octavo.entrypoints.openai.requests import RequestBody
+from octavo.entrypoints.openai.body import RequestBody
 
 Handler = Callable[[Request], Awaitable[Response]]
 

@@ -6,13 +6,13 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from octavo.entrypoints.openai import responses, utility_routes
 from octavo.entrypoints.openai.chat import create_chat_completion
+from octavo.entrypoints.openai.chat_request import ChatRequest
+from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.openapi import show_document
-from octavo.entrypoints.openai.requests import (
+from octavo.entrypoints.openai.utility_requests import (
     AbortBody,
-    ChatRequest,
-    CompletionRequest,
     DetokenizeRequest,
     TokenizeRequest,
 )

@@ -20,14 +20,11 @@ from octavo import __version__
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER
+from octavo.entrypoints.openai.body import RequestBody
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.errors import ErrorBody
-from octavo.entrypoints.openai.requests import (
-    UNSUPPORTED_FIELDS,
-    GenerationRequest,
-    RequestBody,
-    neutral_values,
-)
+from octavo.entrypoints.openai.generation_request import GenerationRequest
+from octavo.entrypoints.openai.requests import neutral_values, unsupported_fields
 from octavo.entrypoints.openai.strict_json import Json
 
 Schema = dict[str, Json]
@@ -158,7 +155,7 @@ def _request_fields(kind: type[RequestBody], schema: Schema) -> Schema:
     assert isinstance(properties, dict)
     for name, field in properties.items():
         assert isinstance(field, dict)
-        if name in UNSUPPORTED_FIELDS[kind]:
+        if name in unsupported_fields(kind):
             allowed = [None, *neutral_values(name)]
             fields[name] = {"enum": allowed, "description": "Not supported."}
         elif name in required:

@@ -6,7 +6,9 @@ from typing import Any
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS, SamplingParams
 from octavo.core.token_filters import TokenFilters
-from octavo.entrypoints.openai.requests import ChatRequest, CompletionRequest, GenerationRequest
+from octavo.entrypoints.openai.chat_request import ChatRequest
+from octavo.entrypoints.openai.completion_request import CompletionRequest
+from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 DEFAULT_COMPLETION_TOKENS = 16

@@ -10,7 +10,6 @@ from octavo import __version__
 from octavo.entrypoints.openai.context import ServerContext, receive_body, unknown_model
 from octavo.entrypoints.openai.errors import json_response
 from octavo.entrypoints.openai.logprobs import token_text
-from octavo.entrypoints.openai.requests import AbortBody, DetokenizeRequest, TokenizeRequest
 from octavo.entrypoints.openai.responses import (
     AbortedBody,
     DetokenizeBody,
@@ -19,6 +18,7 @@ from octavo.entrypoints.openai.responses import (
     TokenizeBody,
     VersionBody,
 )
+from octavo.entrypoints.openai.utility_requests import AbortBody, DetokenizeRequest, TokenizeRequest
 from octavo.errors import InvalidRequest, ServerDraining
 
 

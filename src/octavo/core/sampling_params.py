@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from octavo.core.processor_call import MAX_PROCESSORS, ProcessorCall
 from octavo.core.ranges import Range, check_ids, check_integer, check_real
 from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.core.token_filters import FILTER_RANGES, TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
-MAX_N = 16
+MAX_N = 128
 MAX_BEST_OF = 20
 MAX_BEAM_WIDTH = 64
-MAX_STOP_STRINGS = 16
-MAX_STOP_CHARS = 256
-MAX_LOGIT_BIAS = 1024
+MAX_STOP_STRINGS = 64
+MAX_STOP_CHARS = 1024
+MAX_LOGIT_BIAS = 65536
 MAX_LOGPROBS = 20
 GREEDY_TEMPERATURE = 1e-5
 """Temperatures below this choose greedily: dividing by them would only overflow."""
@@ -60,6 +61,7 @@ _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("best_of", (None, 1)),
     ("logprobs", (None,)),
     ("prompt_logprobs", (None,)),
+    ("logits_processors", (None,)),
 )
 """Beams are not drawn, and their texts are not known before the end."""
 
@@ -85,6 +87,8 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
 
     With `structured_outputs` the answer has that form, unless a limit of length or a stop string
     ends it early. Bias and bans act among the tokens that the form allows.
+
+    `logits_processors` are those that `--logits-processors` loaded (`docs/sampling.md`).
     """
 
     n: int = 1
@@ -115,6 +119,7 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
     structured_outputs: StructuredOutputs | None = None
+    logits_processors: list[ProcessorCall] | None = None
 
     def __post_init__(self) -> None:
         check_integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
@@ -129,6 +134,12 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
             )
         self._check_stops()
         self._check_logit_bias()
+        if len(self.logits_processors or ()) > MAX_PROCESSORS:
+            raise InvalidRequest(
+                f"logits_processors has {len(self.logits_processors or ())} entries; at most "
+                f"{MAX_PROCESSORS} are allowed",
+                param="logits_processors",
+            )
         if self.best_of is not None:
             check_integer("best_of", self.best_of, self.n, MAX_BEST_OF)
         self.check_filters()

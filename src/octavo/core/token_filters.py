@@ -13,7 +13,7 @@ from octavo.core.ranges import Range, check_ids, check_texts
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MAX_ALLOWED_TOKEN_IDS = 65536
-MAX_BAD_WORDS = 128
+MAX_BAD_WORDS = 1024
 MAX_BAD_WORD_CHARS = 256
 MAX_DRY_BREAKERS = 16
 MAX_DRY_BREAKER_CHARS = 40

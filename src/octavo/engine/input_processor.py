@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.sampling.processors.guarded import GuardedProcessors
 from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
@@ -42,6 +43,7 @@ class InputProcessor:
         max_model_len: int,
         max_num_seqs: int,
         grammars: GrammarCompiler | None = None,
+        processors: GuardedProcessors | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
@@ -50,6 +52,7 @@ class InputProcessor:
         self.max_num_seqs = max_num_seqs
         self._phrases = Phrases(tokenizer)
         self._grammars = grammars or GrammarCompiler()
+        self._processors = processors or GuardedProcessors({})
 
     def completion(
         self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
@@ -165,6 +168,7 @@ class InputProcessor:
                 f"{self.max_num_seqs}, is allowed",
                 param=name,
             )
+        self._processors.check(params.logits_processors or ())
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
         for name, ids in (

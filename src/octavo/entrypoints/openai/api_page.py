@@ -13,10 +13,10 @@ from typing import cast
 import msgspec
 
 from octavo.core.ranges import Range
-from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.body import RequestBody, Unsupported
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
+from octavo.entrypoints.openai.field_ranges import FIELD_RANGES
 from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.openapi import error_statuses
 from octavo.entrypoints.openai.requests import neutral_values
@@ -24,7 +24,6 @@ from octavo.entrypoints.openai.strict_json import Json
 
 Schema = dict[str, Json]
 
-_RANGES = {item.name: item for item in RANGES}
 
 HEAD = """# The HTTP interface
 
@@ -102,7 +101,7 @@ def _refused(name: str) -> str:
 
 def _takes(field: msgspec.structs.FieldInfo) -> str:
     words = _type_words(msgspec.json.schema(field.type))
-    limits = _RANGES.get(field.name)
+    limits = FIELD_RANGES.get(field.name)
     return f"{words} {_bounds(limits)}" if limits is not None and words in _NUMBERS else words
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -14,7 +13,7 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
-from octavo.entrypoints.openai.admission import FrontObserver
+from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.entrypoints.openai.endpoint import Endpoint
@@ -28,6 +27,7 @@ from octavo.entrypoints.openai.errors import (
 )
 from octavo.entrypoints.openai.open_requests import OpenRequests
 from octavo.entrypoints.openai.openapi import ApiDocument
+from octavo.entrypoints.openai.request_id import REQUEST_ID_HEADER, Application
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.scheduler.admission.admission import Admission, AdmissionBounds
@@ -42,12 +42,12 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
-) -> Starlette:
+) -> Application:
     """The application of one served model. `app.state.context` holds what its routes use.
 
     From now on `metrics` and admission hear of what `client` does.
     """
-    app = Starlette(routes=[_route(endpoint) for endpoint in ENDPOINTS])
+    app = Application(routes=[_route(endpoint) for endpoint in ENDPOINTS])
     admission = Admission(tenants, _bounds(model, options))
     client.observe(FrontObserver(metrics, admission))
     open_requests = OpenRequests(admission, metrics.refused)
@@ -64,7 +64,8 @@ def build_app(
             CORSMiddleware,
             allow_origins=list(options.allowed_origins),
             allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER, TIMEOUT_HEADER],
+            expose_headers=[REQUEST_ID_HEADER],
         )
     return app
 

@@ -20,8 +20,10 @@ from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, dem
 from octavo.entrypoints.openai.body import RequestBody
 from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
+from octavo.entrypoints.openai.request_id import name_request, request_id_of
+from octavo.entrypoints.openai.request_limits import check_limits
 from octavo.entrypoints.openai.requests import decode_request
-from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
+from octavo.errors import InvalidRequest, ModelNotFound, RequestTimeout, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -108,7 +110,7 @@ class Incoming:
             )
         deadline = self.deadline(body)
         demand = await self.work(lambda: demand_of(prompts, params, deadline))
-        names = (response_id, body.request_id) if body.request_id else (response_id,)
+        names = {response_id, request_id_of(self.request), body.request_id or response_id}
         return self.context.open_requests.admit(self.tenant, demand, names)
 
     async def work(self, function: Callable[[], Result]) -> Result:
@@ -127,9 +129,13 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     arrival_time = time.time()
     if issubclass(kind, GenerationRequest):
         context.open_requests.check(str(request.state.tenant))
-    data = await _read(request, context.options.max_body_bytes)
+    data = await _read(request, context.options)
     incoming = Incoming(context, request, len(data), arrival_time)
-    body = await incoming.work(lambda: decode_request(data, kind))
+    depth = context.options.max_json_depth
+    body = await incoming.work(lambda: decode_request(data, kind, depth))
+    check_limits(body, context.options)
+    if body.request_id is not None:
+        name_request(request, body.request_id)
     if body.model is not None and body.model not in context.model.names:
         raise unknown_model(body.model, context.model)
     return incoming, body
@@ -143,17 +149,25 @@ def unknown_model(name: str, model: ModelInfo) -> ModelNotFound:
     )
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def _read(request: Request, options: ServerConfig) -> bytes:
     """The body, of which never more than one piece beyond the limit is held."""
     data = bytearray()
+    max_bytes = options.max_body_bytes
     declared = request.headers.get("content-length", "")
     num_bytes = int(declared) if declared.isdecimal() and len(declared) < 19 else 0
     if num_bytes <= max_bytes:
-        async for piece in request.stream():
-            data += piece
-            num_bytes = len(data)
-            if num_bytes > max_bytes:
-                break
+        try:
+            async with asyncio.timeout(options.body_timeout_seconds):
+                async for piece in request.stream():
+                    data += piece
+                    num_bytes = len(data)
+                    if num_bytes > max_bytes:
+                        break
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{len(data)} bytes of the body have come in {options.body_timeout_seconds:g} "
+                "seconds, and not all; send it faster"
+            ) from None
     if num_bytes > max_bytes:
         raise RequestTooLarge(
             f"the body has {num_bytes} bytes or more; at most {max_bytes} allowed"

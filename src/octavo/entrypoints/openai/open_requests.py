@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
@@ -43,9 +43,12 @@ class GenerationFailed(RequestError):
 class Ticket:
     """The right to generate. `names` are the ids that an abort may give."""
 
-    def __init__(self, owner: OpenRequests, grant: Grant, names: Sequence[str]) -> None:
+    def __init__(
+        self, owner: OpenRequests, grant: Grant, tenant: str, names: Collection[str]
+    ) -> None:
         self._owner = owner
         self.grant = grant
+        self.tenant = tenant
         self.names = names
         self.streams: list[OutputStream] = []
         self.num_output_tokens = 0
@@ -167,13 +170,13 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
-    def admit(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()
         grant = self.admission.admit(tenant, demand, self._clock())
         if isinstance(grant, Refusal):
             raise self._refused(grant)
-        ticket = Ticket(self, grant, names)
+        ticket = Ticket(self, grant, tenant, names)
         self._tickets.add(ticket)
         self._idle.clear()
         return ticket
@@ -205,10 +208,15 @@ class OpenRequests:
             retry_after_seconds=refusal.retry_after_seconds,
         )
 
-    def abort(self, client: EngineClient, names: Sequence[str]) -> int:
-        """Abort the requests with these names; clients get what there is. Returns how many."""
+    def abort(self, client: EngineClient, tenant: str, names: Sequence[str]) -> int:
+        """Abort the tenant's requests with these names; clients get what there is. Returns how
+        many. Names that clients give can be guessed: nobody ends another tenant's request."""
         wanted = set(names)
-        found = [ticket for ticket in self._tickets if not wanted.isdisjoint(ticket.names)]
+        found = [
+            ticket
+            for ticket in self._tickets
+            if ticket.tenant == tenant and not wanted.isdisjoint(ticket.names)
+        ]
         for ticket in found:
             for stream in ticket.streams:
                 client.abort(stream.request_id)

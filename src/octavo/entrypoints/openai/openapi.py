@@ -18,11 +18,11 @@ from starlette.responses import Response
 
 from octavo import __version__
 from octavo.core.ranges import Range
-from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER
 from octavo.entrypoints.openai.body import RequestBody
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.errors import ErrorBody
+from octavo.entrypoints.openai.field_ranges import FIELD_RANGES
 from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.requests import neutral_values, unsupported_fields
 from octavo.entrypoints.openai.strict_json import Json
@@ -31,7 +31,6 @@ Schema = dict[str, Json]
 
 REFERENCE = "#/components/schemas/{name}"
 _PATH_FIELD = re.compile(r"\{(\w+)(?::\w+)?\}")
-_RANGES = {item.name: item for item in RANGES}
 
 _ALWAYS = (400, 403, 431, 500)
 """Any request may be refused for its headers, or meet a fault."""
@@ -136,7 +135,7 @@ def _is_struct(kind: type | None) -> TypeGuard[type[msgspec.Struct]]:
 
 
 def _component_schemas(endpoints: Iterable[Endpoint]) -> Schema:
-    kinds = {ErrorBody: None}  # a dict keeps the order
+    kinds: dict[type[msgspec.Struct], None] = {ErrorBody: None}  # a dict keeps the order
     for endpoint in endpoints:
         named = (endpoint.request, endpoint.answer, endpoint.event)
         kinds.update(dict.fromkeys(filter(_is_struct, named)))
@@ -161,7 +160,7 @@ def _request_fields(kind: type[RequestBody], schema: Schema) -> Schema:
         elif name in required:
             fields[name] = field
         else:
-            fields[name] = _or_null(_in_range(field, _RANGES.get(name)))
+            fields[name] = _or_null(_in_range(field, FIELD_RANGES.get(name)))
     return fields
 
 

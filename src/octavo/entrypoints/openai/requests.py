@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from octavo.entrypoints.openai.body import RequestBody, Unsupported
-from octavo.entrypoints.openai.strict_json import Json, parse_json
+from octavo.entrypoints.openai.strict_json import MAX_DEPTH, Json, parse_json
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 Request = TypeVar("Request", bound="RequestBody")
@@ -43,11 +43,11 @@ def unsupported_fields(kind: type[RequestBody]) -> frozenset[str]:
     )
 
 
-def decode_request(body: bytes, kind: type[Request]) -> Request:
+def decode_request(body: bytes, kind: type[Request], max_depth: int = MAX_DEPTH) -> Request:
     """One request body as `kind`. Raises `InvalidRequest` or `UnsupportedParameter`."""
     if not body:
         raise InvalidRequest("the body is empty; a JSON object is required")
-    value = parse_json(body)
+    value = parse_json(body, max_depth)
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body is {_given(value)}; a JSON object is required")
     given = _without_nulls(value, kind)
@@ -72,9 +72,10 @@ def _optional_fields(kind: type[RequestBody]) -> frozenset[str]:
 
 def _refusal(message: str, value: dict[str, Json], kind: type[RequestBody]) -> InvalidRequest:
     """msgspec's complaint with the parameter named and what was given for it."""
-    if unknown := _UNKNOWN_FIELD.search(message):
-        return _unknown(unknown[1][:64], kind)
     path = _PATH.search(message)
+    unknown = _UNKNOWN_FIELD.search(message)
+    if unknown and path is None:
+        return _unknown(unknown[1][:64], kind)
     reason = message if path is None else message[: path.start()]
     reason = reason[:1].lower() + reason[1:]
     if path is None or path[3] is None:

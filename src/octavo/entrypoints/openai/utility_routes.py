@@ -118,7 +118,8 @@ async def detokenize(request: Request) -> Response:
 async def abort_requests(request: Request) -> Response:
     incoming, body = await receive_body(request, AbortBody)
     context = incoming.context
-    return json_response(AbortedBody(context.open_requests.abort(context.client, body.request_ids)))
+    num_aborted = context.open_requests.abort(context.client, incoming.tenant, body.request_ids)
+    return json_response(AbortedBody(num_aborted))
 
 
 async def reset_prefix_cache(request: Request) -> Response:

@@ -420,7 +420,7 @@ def test_d12_ten_times_more_than_fits_is_refused_and_leaves_nothing_behind() -> 
             assert int(answer.headers["retry-after"]) >= 1
         assert _refused(server, "queue_full") == len(refused)
         admission = server.context.open_requests.admission
-        assert (admission.num_sequences, admission.num_queued_tokens) == (0, 0)
+        assert (admission.num_sequences, admission.queued.all.num_tokens) == (0, 0)
         await server.check_canary()
 
     run(scenario, Setup(options=ServerConfig(max_num_queued_reqs=4)))
@@ -443,7 +443,7 @@ def test_l9_clients_that_give_up_leave_the_queue_without_any_prefill() -> None:
         }
         assert b"impatient" not in computed
         admission = server.context.open_requests.admission
-        assert (admission.num_sequences, admission.num_queued_tokens) == (0, 0)
+        assert (admission.num_sequences, admission.queued.all.num_tokens) == (0, 0)
 
     run(scenario)
 

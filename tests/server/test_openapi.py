@@ -14,6 +14,7 @@ from octavo.config.server import ServerConfig
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.api_page import api_page
+from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
@@ -67,8 +68,11 @@ def test_operation_ids_differ() -> None:
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda one: one.path)
-def test_only_what_generates_may_be_full(endpoint: Endpoint) -> None:
-    assert (429 in error_statuses(endpoint)) == (endpoint.event is not None)
+def test_only_what_keeps_the_engine_busy_may_be_refused_for_want_of_room(
+    endpoint: Endpoint,
+) -> None:
+    is_busy = endpoint.request is not None and issubclass(endpoint.request, EngineBody)
+    assert (429 in error_statuses(endpoint)) == is_busy
 
 
 @pytest.mark.parametrize("limits", RANGES, ids=lambda one: one.name)

@@ -30,7 +30,9 @@ def test_answers_and_errors_carry_it(method: str, path: str, status: int) -> Non
         ours = {(await server.http.request(method, path)).headers[NAME] for _ in range(3)}
         assert len(ours) == 3
         for odd in ("x" * 129, "a b", "é"):
-            answer = await server.http.request(method, path, headers=[(NAME.encode(), odd.encode())])
+            answer = await server.http.request(
+                method, path, headers=[(NAME.encode(), odd.encode())]
+            )
             assert answer.headers[NAME] not in (odd, "")
 
     run(scenario, Setup(options=ServerConfig(api_key=("k",))))

@@ -446,7 +446,7 @@ def test_a1_further_sampling_parameters_have_ranges(
     [
         ("logits_processors", {"logits_processors": ["x"]}, "has 'x'; this server has none"),
         ("logits_processors", {"logits_processors": [{"qualname": "x"}] * 9}, "at most 8"),
-        ("logits_processors", {"logits_processors": [{"name": "x"}]}, "qualname"),
+        ("logits_processors", {"logits_processors": [{"name": "x"}]}, "unknown field `name`"),
         ("vllm_xargs", {"vllm_xargs": {"a": 1}}, "without logits_processors"),
         ("vllm_xargs", {"vllm_xargs": {"a": {}}}, "expected"),
     ],

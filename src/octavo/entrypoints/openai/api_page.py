@@ -13,7 +13,7 @@ from typing import cast
 import msgspec
 
 from octavo.core.ranges import Range
-from octavo.entrypoints.openai.body import RequestBody, Unsupported
+from octavo.entrypoints.openai.body import EngineBody, RequestBody, Unsupported
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
 from octavo.entrypoints.openai.field_ranges import FIELD_RANGES
@@ -68,19 +68,26 @@ def _endpoint_row(endpoint: Endpoint) -> tuple[str, ...]:
     )
 
 
-def _sections(
-    endpoints: Iterable[Endpoint],
-) -> Iterator[tuple[str, Iterable[tuple[str, ...]]]]:
+_SHARED: tuple[tuple[str, type[RequestBody]], ...] = (
+    ("Fields of every body", RequestBody),
+    ("Further fields of every body that keeps the engine busy", EngineBody),
+    ("Further fields of every body that asks for generated text", GenerationRequest),
+)
+"""What bodies share, each a part of the next."""
+
+
+def _sections(endpoints: Iterable[Endpoint]) -> Iterator[tuple[str, Iterable[tuple[str, ...]]]]:
     """What bodies share comes first and once; then what each has beyond it."""
+    known: frozenset[str] = frozenset()
+    for title, kind in _SHARED:
+        yield title, _field_rows(kind, known)
+        known = frozenset(kind.__struct_fields__)
     kinds = dict.fromkeys(one.request for one in endpoints if one.request is not None)
-    yield "Fields of every body", _field_rows(RequestBody, frozenset())
-    common = frozenset(RequestBody.__struct_fields__)
-    yield "Fields of every body that asks for an answer", _field_rows(GenerationRequest, common)
     for kind in kinds:
-        paths = [f"`{one.path}`" for one in endpoints if one.request is kind]
-        base = GenerationRequest if issubclass(kind, GenerationRequest) else RequestBody
-        known = frozenset(base.__struct_fields__)
-        yield f"Further fields of {', '.join(paths)} (`{kind.__name__}`)", _field_rows(kind, known)
+        paths = ", ".join(f"`{one.path}`" for one in endpoints if one.request is kind)
+        base = [shared for _, shared in _SHARED if issubclass(kind, shared)][-1]
+        rows = _field_rows(kind, frozenset(base.__struct_fields__))
+        yield f"Further fields of {paths} (`{kind.__name__}`)", rows
 
 
 def _field_rows(kind: type[RequestBody], known: frozenset[str]) -> Iterator[tuple[str, ...]]:

@@ -30,7 +30,9 @@ from octavo.entrypoints.openai.openapi import ApiDocument
 from octavo.entrypoints.openai.request_id import REQUEST_ID_HEADER, Application
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.scheduler.admission.admission import Admission, AdmissionBounds
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import AdmissionBounds
+from octavo.scheduler.admission.queue_order import QueueOrder
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +44,15 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
+    order: QueueOrder | None = None,
 ) -> Application:
-    """The application of one served model. `app.state.context` holds what its routes use.
+    """The application of one served model. `app.state.context` holds what its routes use. `order`:
+    in which the engine admits those who wait; that of arrival unless given.
 
     From now on `metrics` and admission hear of what `client` does.
     """
     app = Application(routes=[_route(endpoint) for endpoint in ENDPOINTS])
-    admission = Admission(tenants, _bounds(model, options))
+    admission = Admission(tenants, _bounds(model, options), order)
     client.observe(FrontObserver(metrics, admission))
     open_requests = OpenRequests(admission, metrics.refused)
     app.state.context = ServerContext(

@@ -17,8 +17,7 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
-from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.generation_request import GenerationRequest
+from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.request_id import name_request, request_id_of
 from octavo.entrypoints.openai.request_limits import check_limits
@@ -76,16 +75,16 @@ class Incoming:
     def limits(self) -> TenantLimits:
         return self.context.tenants.limits(self.tenant)
 
-    def cache_salt(self, body: GenerationRequest) -> str:
+    def cache_salt(self, body: EngineBody) -> str:
         """Cached pages are shared within a tenant only, or among those that share theirs, and there
         within the client's salt."""
         scope = "" if self.limits.cache == "shared" else self.tenant
         return f"{scope}/{body.cache_salt}" if body.cache_salt else scope
 
-    def priority(self, body: GenerationRequest) -> int:
+    def priority(self, body: EngineBody) -> int:
         return priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
 
-    def deadline(self, body: GenerationRequest) -> float | None:
+    def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
         return deadline_of(
@@ -94,7 +93,7 @@ class Incoming:
 
     async def admit(
         self,
-        body: GenerationRequest,
+        body: EngineBody,
         params: SamplingParams,
         prompts: Sequence[object],
         response_id: str,
@@ -108,8 +107,8 @@ class Incoming:
                 " allowed",
                 param="n",
             )
-        deadline = self.deadline(body)
-        demand = await self.work(lambda: demand_of(prompts, params, deadline))
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
         names = {response_id, request_id_of(self.request), body.request_id or response_id}
         return self.context.open_requests.admit(self.tenant, demand, names)
 
@@ -127,7 +126,7 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, GenerationRequest):
+    if issubclass(kind, EngineBody):
         context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options)
     incoming = Incoming(context, request, len(data), arrival_time)

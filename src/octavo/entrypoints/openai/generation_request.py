@@ -63,13 +63,10 @@ class GenerationRequest(StructuredFields, frozen=True, kw_only=True, forbid_unkn
     prompt_logprobs: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    cache_salt: str | None = None
     store: bool | None = None
     service_tier: Literal["auto", "default"] | None = None
     safety_identifier: Label = None
     prompt_cache_key: Label = None
-    priority: int | None = None
-    timeout: float | None = None
     truncate_prompt_tokens: Unsupported = None
     truncation_side: Unsupported = None
     prompt_cache_retention: Unsupported = None

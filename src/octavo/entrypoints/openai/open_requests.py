@@ -24,13 +24,8 @@ from octavo.errors import (
     RequestError,
     ServerDraining,
 )
-from octavo.scheduler.admission.admission import (
-    LEAST_DEMAND,
-    Admission,
-    Demand,
-    Grant,
-    Refusal,
-)
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import LEAST_DEMAND, Demand, Grant, Refusal
 
 
 class GenerationFailed(RequestError):

@@ -19,11 +19,10 @@ from starlette.responses import Response
 from octavo import __version__
 from octavo.core.ranges import Range
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER
-from octavo.entrypoints.openai.body import RequestBody
+from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.errors import ErrorBody
 from octavo.entrypoints.openai.field_ranges import FIELD_RANGES
-from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.requests import neutral_values, unsupported_fields
 from octavo.entrypoints.openai.strict_json import Json
 
@@ -79,7 +78,7 @@ def error_statuses(endpoint: Endpoint) -> list[int]:
         statuses.update(_WITH_KEY)
     if endpoint.request is not None:
         statuses.update(_WITH_BODY)
-        if issubclass(endpoint.request, GenerationRequest):
+        if issubclass(endpoint.request, EngineBody):
             statuses.update(_GENERATING)
     return sorted(statuses)
 
@@ -119,7 +118,7 @@ def _content(endpoint: Endpoint) -> Schema:
 def _parameters(endpoint: Endpoint) -> Iterable[Schema]:
     for name in _PATH_FIELD.findall(endpoint.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-    if endpoint.request is not None and issubclass(endpoint.request, GenerationRequest):
+    if endpoint.request is not None and issubclass(endpoint.request, EngineBody):
         seconds: Schema = {"type": "number", "exclusiveMinimum": 0}
         yield {"name": TIMEOUT_HEADER, "in": "header", "required": False, "schema": seconds}
 

@@ -16,6 +16,7 @@ from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.scheduler.admission.queue_order import queue_order
 from octavo.scheduler.policies.registry import POLICIES
 
 EXIT_ENGINE_GONE = 1
@@ -48,7 +49,8 @@ class ServedApp:
             created=int(time.time()),
             takes_priority=_takes_priority(resolved),
         )
-        self.app = build_app(client, front.inputs, model, options, self.metrics, tenants)
+        order = queue_order(resolved)
+        self.app = build_app(client, front.inputs, model, options, self.metrics, tenants, order)
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from octavo.entrypoints.openai.body import RequestBody, Unsupported
+from octavo.entrypoints.openai.body import EngineBody, Unsupported
 
 
 class ResponseFormat(msgspec.Struct, frozen=True):
     type: str
 
 
-class StructuredFields(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StructuredFields(EngineBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What chat and completions share."""
 
     response_format: ResponseFormat | None = None

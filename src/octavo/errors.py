@@ -65,9 +65,15 @@ class PermissionDenied(RequestError):
     type = "permission_error"
 
 
-class ModelNotFound(RequestError):
+class NotFound(RequestError):
+    """There is no such thing, or it is somebody else's."""
+
     status = 404
     type = "not_found_error"
+
+
+class ModelNotFound(NotFound):
+    """A model that is not served here."""
 
 
 class RequestTimeout(RequestError):

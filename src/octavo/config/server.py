@@ -29,6 +29,19 @@ class ServerConfig(RequestLimits):
     served_model_name: tuple[str, ...] = option(
         (), "Name of the model on the wire; further ones are aliases. Default: as MODEL was given."
     )
+    tool_call_parser: str = option(
+        "",
+        "How the model writes tool calls (docs/tool_calls.md). Default: as its template tells.",
+        metavar="NAME",
+    )
+    reasoning_parser: str = option(
+        "",
+        "How the model marks its reasoning. Default: as its template tells; none: not at all.",
+        metavar="NAME",
+    )
+    enable_auto_tool_choice: bool = option(
+        True, "Take requests that leave it to the model whether to call a tool."
+    )
     allowed_hosts: tuple[str, ...] = option(
         (), "Host names that requests may carry. Default: this machine's own when HOST is loopback."
     )
@@ -81,6 +94,23 @@ class ServerConfig(RequestLimits):
     )
     max_queued_tokens_per_tenant: int | None = option(
         None, "Prompt tokens of one tenant that may wait to be computed.", minimum=1
+    )
+    batch_dir: str = option(
+        "",
+        "Folder of /v1/files and /v1/batches, which go on after a restart. Default: they are off.",
+        metavar="FOLDER",
+    )
+    batch_store_bytes: int = option(
+        4 * 1024**3, "Bytes of all stored files together.", metavar="BYTES", minimum=1
+    )
+    batch_store_files: int = option(1000, "Stored files, and batches that are over.", minimum=1)
+    batch_file_bytes: int = option(
+        200 * 1024**2, "Largest file that may be uploaded.", metavar="BYTES", minimum=1
+    )
+    batch_num_seqs: int | None = option(
+        None,
+        "Sequences of batches that may run while nothing else does. Default: 7/8 of MAX_NUM_SEQS.",
+        minimum=1,
     )
     header_timeout_seconds: float = option(
         10.0, "A connection whose request headers take longer is closed.", minimum=0.01

@@ -143,7 +143,7 @@ class Engine:
             )
 
     def _check_grammar(self, request: EngineRequest) -> None:
-        wants_grammar = request.sampling_params.structured_outputs is not None
+        wants_grammar = request.sampling_params.structured_outputs is not None or request.grammar
         if wants_grammar and (self._grammars is None or not request.grammar):
             raise InvalidRequest(
                 "structured_outputs need a grammar that has been compiled, and an engine that "

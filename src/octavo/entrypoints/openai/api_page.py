@@ -6,6 +6,7 @@ and how it is refused.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
@@ -23,6 +24,7 @@ from octavo.entrypoints.openai.requests import neutral_values
 from octavo.entrypoints.openai.strict_json import Json
 
 Schema = dict[str, Json]
+_MODULE = re.compile(r"\w+\.")
 
 
 HEAD = """# The HTTP interface
@@ -53,7 +55,7 @@ _FIELD_HEAD = ("field", "takes", "default")
 def _endpoint_row(endpoint: Endpoint) -> tuple[str, ...]:
     answers = []
     if endpoint.answer is not None:
-        answers.append("JSON" if endpoint.answer is dict else f"`{endpoint.answer.__name__}`")
+        answers.append(_type_name(endpoint.answer))
     if endpoint.event is not None:
         answers.append(f"events of `{endpoint.event.__name__}`")
     if endpoint.text_type:
@@ -62,10 +64,17 @@ def _endpoint_row(endpoint: Endpoint) -> tuple[str, ...]:
         f"`{endpoint.method} {endpoint.path}`",
         endpoint.summary,
         "no" if endpoint.is_public else "yes",
-        "" if endpoint.request is None else f"`{endpoint.request.__name__}`",
+        " ".join(_type_name(kind) for kind in (endpoint.request, endpoint.form) if kind),
         " or ".join(answers),
         ", ".join(map(str, error_statuses(endpoint))),
     )
+
+
+def _type_name(kind: object) -> str:
+    if kind is dict:
+        return "JSON"
+    name = kind.__name__ if isinstance(kind, type) else _MODULE.sub("", str(kind))
+    return f"`{name}`"
 
 
 _SHARED: tuple[tuple[str, type[RequestBody]], ...] = (

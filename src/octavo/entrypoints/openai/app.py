@@ -15,6 +15,7 @@ from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
@@ -25,7 +26,7 @@ from octavo.entrypoints.openai.errors import (
     error_response,
     json_response,
 )
-from octavo.entrypoints.openai.open_requests import OpenRequests
+from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
 from octavo.entrypoints.openai.openapi import ApiDocument
 from octavo.entrypoints.openai.request_id import REQUEST_ID_HEADER, Application
 from octavo.errors import RequestError
@@ -45,20 +46,23 @@ def build_app(
     metrics: EngineMetrics,
     tenants: Tenants,
     order: QueueOrder | None = None,
+    batches: BatchService | None = None,
 ) -> Application:
     """The application of one served model. `app.state.context` holds what its routes use. `order`:
-    in which the engine admits those who wait; that of arrival unless given.
+    in which the engine admits those who wait; that of arrival unless given. Without `batches` the
+    routes of files and batches say that they are off.
 
     From now on `metrics` and admission hear of what `client` does.
     """
     app = Application(routes=[_route(endpoint) for endpoint in ENDPOINTS])
     admission = Admission(tenants, _bounds(model, options), order)
     client.observe(FrontObserver(metrics, admission))
-    open_requests = OpenRequests(admission, metrics.refused)
+    share = PatientShare.of(model.max_num_seqs, options.batch_num_seqs)
+    open_requests = OpenRequests(admission, metrics.refused, share)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests
+        client, inputs, model, options, metrics, tenants, open_requests, batches
     )
-    app.state.guard = Guard(options, tenants)
+    app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
     app.state.document = ApiDocument(ENDPOINTS)
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
@@ -67,7 +71,7 @@ def build_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(options.allowed_origins),
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER, TIMEOUT_HEADER],
             expose_headers=[REQUEST_ID_HEADER],
         )

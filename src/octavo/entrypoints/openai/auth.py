@@ -31,10 +31,15 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 class KeyRing:
     """Knows keys by digest only: those of tenants by name, and others. Without any key everyone
-    may enter, as the tenant ''."""
+    may enter, as the tenant ''. The names of keys without a tenant last as long as `pepper`."""
 
-    def __init__(self, keys: Iterable[str], tenants: Mapping[str, str] | None = None) -> None:
-        self._pepper = secrets.token_bytes(32)
+    def __init__(
+        self,
+        keys: Iterable[str],
+        tenants: Mapping[str, str] | None = None,
+        pepper: bytes | None = None,
+    ) -> None:
+        self._pepper = pepper or secrets.token_bytes(32)
         nameless = {digest: digest.hex()[:16] for digest in map(self._digest, keys)}
         named = {self._digest(key): name for key, name in (tenants or {}).items()}
         self._tenants = nameless | named
@@ -129,10 +134,10 @@ def _host_name(host: str) -> str:
 class Guard:
     """All checks on headers. Kept in the app's state as `guard`."""
 
-    def __init__(self, config: ServerConfig, tenants: Tenants) -> None:
+    def __init__(self, config: ServerConfig, tenants: Tenants, pepper: bytes | None = None) -> None:
         self._max_header_bytes = config.max_header_bytes
         self._max_header_lines = config.max_header_lines
-        self._keys = KeyRing(config.api_key, tenants.keys)
+        self._keys = KeyRing(config.api_key, tenants.keys, pepper)
         self._tenant_header = TenantHeader(config.tenant_header, tenants)
         self._hosts = HostPolicy(config)
 

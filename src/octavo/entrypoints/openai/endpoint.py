@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,12 +20,13 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """`request` is the struct of the JSON body, None if no body is read. `answer` is the struct of
-    a JSON answer, None if there is none. `event` is the struct of each event where a request may
+    """`request` is the struct of the JSON body, None if no body is read. `answer` is the type of a
+    JSON answer, None if there is none. `event` is the struct of each event where a request may
     ask for a stream. `text_type` is the media type of an answer that is no JSON, "" if there is
     none. Fields in braces in `path` are as Starlette's. `summary` is one line for readers. Unless
-    it `is_public`, an endpoint asks for the key. `statuses` are those of errors beyond what its
-    kind has by itself.
+    it `is_public`, an endpoint asks for the key. `query` are the parameters of its query, by name.
+    `form` is the struct of a body that is multipart/form-data. `statuses` are those of errors
+    beyond what its kind has by itself.
     """
 
     method: str
@@ -32,7 +34,9 @@ class Endpoint:
     handler: Handler
     summary: str
     request: type[RequestBody] | None = None
-    answer: type | None = None
+    query: tuple[tuple[str, object], ...] = ()
+    form: type[msgspec.Struct] | None = None
+    answer: object = None
     text_type: str = ""
     event: type | None = None
     is_public: bool = False

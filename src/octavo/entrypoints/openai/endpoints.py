@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
+import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from octavo.entrypoints.openai import responses, utility_routes
+from octavo.entrypoints.openai.batches import batch_routes, file_routes
+from octavo.entrypoints.openai.batches.objects import (
+    Batch,
+    CreateBatch,
+    FileDeleted,
+    FileObject,
+    UploadForm,
+)
+from octavo.entrypoints.openai.batches.paging import Page
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.completion_request import CompletionRequest
@@ -16,6 +28,13 @@ from octavo.entrypoints.openai.utility_requests import (
     DetokenizeRequest,
     TokenizeRequest,
 )
+
+_PAGE: tuple[tuple[str, object], ...] = (
+    ("limit", Annotated[int, msgspec.Meta(ge=1, le=100)]),
+    ("after", str),
+)
+_STORED = (404, 413)
+"""Files and batches may be off, unknown, or too many."""
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -35,6 +54,82 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request=CompletionRequest,
         answer=responses.CompletionBody,
         event=responses.CompletionBody,
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/files",
+        handler=file_routes.create_file,
+        summary="Store a file of requests.",
+        form=UploadForm,
+        answer=FileObject,
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/files",
+        handler=file_routes.list_files,
+        summary="The stored files.",
+        query=(("purpose", str), *_PAGE, ("order", Literal["asc", "desc"])),
+        answer=Page[FileObject],
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/files/{file_id}",
+        handler=file_routes.show_file,
+        summary="One of them.",
+        answer=FileObject,
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/v1/files/{file_id}",
+        handler=file_routes.delete_file,
+        summary="Delete a file.",
+        answer=FileDeleted,
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/files/{file_id}/content",
+        handler=file_routes.read_file,
+        summary="What a file holds.",
+        text_type="application/octet-stream",
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/batches",
+        handler=batch_routes.create_batch,
+        summary="Answer the requests of a file when there is room.",
+        request=CreateBatch,
+        answer=Batch,
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/batches",
+        handler=batch_routes.list_batches,
+        summary="The batches.",
+        query=_PAGE,
+        answer=Page[Batch],
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/batches/{batch_id}",
+        handler=batch_routes.show_batch,
+        summary="One of them.",
+        answer=Batch,
+        statuses=_STORED,
+    ),
+    Endpoint(
+        method="POST",
+        path="/v1/batches/{batch_id}/cancel",
+        handler=batch_routes.cancel_batch,
+        summary="End a batch; what is answered stays.",
+        answer=Batch,
+        statuses=_STORED,
     ),
     Endpoint(
         method="GET",

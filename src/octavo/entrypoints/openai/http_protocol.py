@@ -21,6 +21,8 @@ from octavo.errors import TooManyConnections
 
 CLOSE_SECONDS = 5.0
 """Whoever has been told that a body is late gets so long to read it."""
+MIN_BODY_RATE = 16 * 1024
+"""Bytes a second of a body that goes on for longer than the deadline of most."""
 
 
 class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn is not followed
@@ -32,6 +34,7 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn is not foll
         self._options = options
         self._reading: asyncio.TimerHandle | None = None
         self._read_state: object = None
+        self._body_bytes = 0
         self._writing: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
@@ -46,6 +49,7 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn is not foll
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        self._body_bytes += len(data)
         super().data_received(data)
         self._watch_reading()
 
@@ -79,8 +83,21 @@ class BoundedProtocol(H11Protocol):  # type: ignore[misc]  # uvicorn is not foll
             seconds = self._options.header_timeout_seconds
             self._reading = self.loop.call_later(seconds, self._end_late_headers)
         elif state is h11.SEND_BODY:
-            seconds = self._options.body_timeout_seconds + CLOSE_SECONDS
-            self._reading = self.loop.call_later(seconds, self.transport.abort)
+            self._watch_body()
+
+    def _watch_body(self) -> None:
+        """What must come whole within the deadline is refused by who reads it; a large file may
+        take longer if it keeps coming."""
+        seconds = self._options.body_timeout_seconds + CLOSE_SECONDS
+        self._body_bytes = 0
+
+        def check() -> None:
+            if self._body_bytes < seconds * MIN_BODY_RATE:
+                self.transport.abort()
+            else:
+                self._watch_body()
+
+        self._reading = self.loop.call_later(seconds, check)
 
     def _end_late_headers(self) -> None:
         if self.transport.is_closing() or self.conn.their_state is not h11.IDLE:

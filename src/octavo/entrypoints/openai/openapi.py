@@ -7,10 +7,9 @@ field, and of an unsupported field only what asks for nothing. Knows no route.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from http import HTTPStatus
-from typing import TypeGuard
 
 import msgspec
 from starlette.requests import Request
@@ -30,6 +29,7 @@ Schema = dict[str, Json]
 
 REFERENCE = "#/components/schemas/{name}"
 _PATH_FIELD = re.compile(r"\{(\w+)(?::\w+)?\}")
+_ODD = re.compile("[^a-z0-9]+")
 
 _ALWAYS = (400, 403, 431, 500)
 """Any request may be refused for its headers, or meet a fault."""
@@ -56,19 +56,31 @@ async def show_document(request: Request) -> Response:
 
 def openapi_document(endpoints: Iterable[Endpoint]) -> Schema:
     endpoints = list(endpoints)
+    kinds = list(dict.fromkeys(kind for one in endpoints for kind in _kinds(one)))
+    references, schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
+    for kind, reference in zip(kinds, references, strict=True):
+        if isinstance(kind, type) and issubclass(kind, RequestBody):
+            schema = schemas[str(reference["$ref"]).rpartition("/")[2]]
+            schema["properties"] = _request_fields(kind, schema)
+    describe = _Describer(dict(zip(kinds, references, strict=True)))
     paths: dict[str, Schema] = {}
     for endpoint in endpoints:
         path = _PATH_FIELD.sub(r"{\1}", endpoint.path)
-        paths.setdefault(path, {})[endpoint.method.lower()] = _operation(endpoint)
+        paths.setdefault(path, {})[endpoint.method.lower()] = describe.operation(endpoint)
     return {
         "openapi": "3.1.0",
         "info": {"title": "octavo", "version": __version__},
         "paths": dict(paths),
         "components": {
-            "schemas": _component_schemas(endpoints),
+            "schemas": schemas,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
+
+
+def _kinds(endpoint: Endpoint) -> Iterable[object]:
+    named = (ErrorBody, endpoint.request, endpoint.form, endpoint.answer, endpoint.event)
+    return (kind for kind in named if kind is not None)
 
 
 def error_statuses(endpoint: Endpoint) -> list[int]:
@@ -83,66 +95,56 @@ def error_statuses(endpoint: Endpoint) -> list[int]:
     return sorted(statuses)
 
 
-def _operation(endpoint: Endpoint) -> Schema:
-    answers: Schema = {"200": {"description": "Success.", "content": _content(endpoint)}}
-    for status in error_statuses(endpoint):
-        answers[str(status)] = {
-            "description": HTTPStatus(status).phrase,
-            "content": {"application/json": {"schema": _reference(ErrorBody)}},
+class _Describer:
+    """Knows what a schema is called."""
+
+    def __init__(self, references: Mapping[object, Schema]) -> None:
+        self._references = references
+
+    def operation(self, endpoint: Endpoint) -> Schema:
+        answers: Schema = {"200": {"description": "Success.", "content": self._answer(endpoint)}}
+        for status in error_statuses(endpoint):
+            answers[str(status)] = {
+                "description": HTTPStatus(status).phrase,
+                "content": {"application/json": {"schema": self._references[ErrorBody]}},
+            }
+        operation: Schema = {
+            "summary": endpoint.summary,
+            "operationId": f"{endpoint.method.lower()}{_ODD.sub('_', endpoint.path)}",
+            "security": [] if endpoint.is_public else [{"key": []}],
+            "parameters": list(_parameters(endpoint)),
+            "responses": answers,
         }
-    operation: Schema = {
-        "summary": endpoint.summary,
-        "operationId": f"{endpoint.method.lower()}{re.sub('[^a-z0-9]+', '_', endpoint.path)}",
-        "security": [] if endpoint.is_public else [{"key": []}],
-        "parameters": list(_parameters(endpoint)),
-        "responses": answers,
-    }
-    if endpoint.request is not None:
-        content: Schema = {"application/json": {"schema": _reference(endpoint.request)}}
-        operation["requestBody"] = {"required": True, "content": content}
-    return operation
+        for kind, media_type in (
+            (endpoint.request, "application/json"),
+            (endpoint.form, "multipart/form-data"),
+        ):
+            if kind is not None:
+                content: Schema = {media_type: {"schema": self._references[kind]}}
+                operation["requestBody"] = {"required": True, "content": content}
+        return operation
 
-
-def _content(endpoint: Endpoint) -> Schema:
-    content: Schema = {}
-    if endpoint.text_type:
-        content[endpoint.text_type] = {"schema": {"type": "string"}}
-    if endpoint.answer is not None:
-        content["application/json"] = {"schema": _reference(endpoint.answer)}
-    if endpoint.event is not None:
-        events = f"Each event's data is a {endpoint.event.__name__}, the last one [DONE]."
-        content["text/event-stream"] = {"schema": {"type": "string", "description": events}}
-    return content
+    def _answer(self, endpoint: Endpoint) -> Schema:
+        content: Schema = {}
+        if endpoint.text_type:
+            content[endpoint.text_type] = {"schema": {"type": "string"}}
+        if endpoint.answer is not None:
+            content["application/json"] = {"schema": self._references[endpoint.answer]}
+        if endpoint.event is not None:
+            events = f"Each event's data is a {endpoint.event.__name__}, the last one [DONE]."
+            content["text/event-stream"] = {"schema": {"type": "string", "description": events}}
+        return content
 
 
 def _parameters(endpoint: Endpoint) -> Iterable[Schema]:
     for name in _PATH_FIELD.findall(endpoint.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    for name, kind in endpoint.query:
+        schema = msgspec.json.schema(kind)
+        yield {"name": name, "in": "query", "required": False, "schema": schema}
     if endpoint.request is not None and issubclass(endpoint.request, EngineBody):
         seconds: Schema = {"type": "number", "exclusiveMinimum": 0}
         yield {"name": TIMEOUT_HEADER, "in": "header", "required": False, "schema": seconds}
-
-
-def _reference(kind: type) -> Schema:
-    if not _is_struct(kind):
-        return {"type": "object"}
-    return {"$ref": REFERENCE.format(name=kind.__name__)}
-
-
-def _is_struct(kind: type | None) -> TypeGuard[type[msgspec.Struct]]:
-    return kind is not None and issubclass(kind, msgspec.Struct)
-
-
-def _component_schemas(endpoints: Iterable[Endpoint]) -> Schema:
-    kinds: dict[type[msgspec.Struct], None] = {ErrorBody: None}  # a dict keeps the order
-    for endpoint in endpoints:
-        named = (endpoint.request, endpoint.answer, endpoint.event)
-        kinds.update(dict.fromkeys(filter(_is_struct, named)))
-    _, schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
-    for kind in kinds:
-        if issubclass(kind, RequestBody):
-            schemas[kind.__name__]["properties"] = _request_fields(kind, schemas[kind.__name__])
-    return schemas
 
 
 def _request_fields(kind: type[RequestBody], schema: Schema) -> Schema:

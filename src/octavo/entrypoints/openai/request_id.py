@@ -43,7 +43,8 @@ def is_request_id(text: str) -> bool:
 
 
 def request_id_of(request: Request) -> str:
-    return str(getattr(request.state, _KEY))
+    """What its answer carries; "" for a line of a batch."""
+    return str(getattr(request.state, _KEY, ""))
 
 
 def name_request(request: Request, name: str) -> None:

@@ -25,15 +25,11 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 NEUTRAL_VALUES: Mapping[str, tuple[Json, ...]] = MappingProxyType(
     {
         "stream_interval": (1,),
-        "tool_choice": ("none", "auto"),
         "function_call": ("none", "auto"),
-        "parallel_tool_calls": (True,),
-        "include_reasoning": (True,),
         "verbosity": ("medium",),
     }
 )
-"""Values of unsupported fields that ask for nothing. Tools are refused where they are declared, so
-that what is said about their use means nothing here."""
+"""Values of unsupported fields that ask for nothing."""
 
 
 @lru_cache(maxsize=64)

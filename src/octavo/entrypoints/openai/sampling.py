@@ -10,6 +10,7 @@ from octavo.core.token_filters import TokenFilters
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.generation_request import GenerationRequest
+from octavo.entrypoints.openai.structured import structured_outputs
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 DEFAULT_COMPLETION_TOKENS = 16
@@ -48,6 +49,7 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
     echoed = request.logprobs if request.echo else None
     return SamplingParams(
         **_common(request),
+        structured_outputs=structured_outputs(request),
         max_tokens=DEFAULT_COMPLETION_TOKENS if max_tokens is None else max_tokens,
         logprobs=request.logprobs,
         prompt_logprobs=echoed if request.prompt_logprobs is None else request.prompt_logprobs,
@@ -65,6 +67,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
         )
     return SamplingParams(
         **_common(request),
+        structured_outputs=structured_outputs(request),
         max_tokens=limits[0] if limits[1] is None else limits[1],
         logprobs=_num_chat_logprobs(request),
         prompt_logprobs=request.prompt_logprobs,
@@ -143,9 +146,6 @@ def _check_common(request: GenerationRequest) -> None:
         raise _unsupported("use_beam_search", "is true with stream; use it without stream")
     if request.stream and (request.best_of or 1) > (request.n or 1):
         raise _unsupported("best_of", f"is {request.best_of} with stream; use it without stream")
-    if request.response_format is not None and request.response_format.type != "text":
-        kind = request.response_format.type[:32]
-        raise _unsupported("response_format", f"is of type {kind!r}; only 'text' is supported")
     if request.store:
         raise _unsupported("store", "is true; nothing is stored, only false is supported")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -44,10 +44,17 @@ class Ticket:
     """The right to generate. `names` are the ids that an abort may give."""
 
     def __init__(
-        self, owner: OpenRequests, grant: Grant, names: Sequence[str], *, is_patient: bool = False
+        self,
+        owner: OpenRequests,
+        grant: Grant,
+        tenant: str,
+        names: Collection[str],
+        *,
+        is_patient: bool = False,
     ) -> None:
         self._owner = owner
         self.grant = grant
+        self.tenant = tenant
         self.names = names
         self.is_patient = is_patient
         self.streams: list[OutputStream] = []
@@ -188,13 +195,13 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
-    def admit(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()
         grant = self.admission.admit(tenant, demand, self._clock())
         if isinstance(grant, Refusal):
             raise self._refused(grant)
-        return self._open(Ticket(self, grant, names))
+        return self._open(Ticket(self, grant, tenant, names))
 
     def _open(self, ticket: Ticket) -> Ticket:
         self._tickets.add(ticket)
@@ -203,7 +210,7 @@ class OpenRequests:
             self._num_patient_sequences += ticket.grant.num_sequences
         return ticket
 
-    async def admit_patiently(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    async def admit_patiently(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Wait for room instead of being refused, and leave room for those who do not wait.
 
         Raises `DeadlineUnreachable` or `ServerDraining`.
@@ -214,7 +221,7 @@ class OpenRequests:
             if self._has_patient_room(demand.num_sequences):
                 grant = self.admission.admit(tenant, demand, self._clock())
                 if isinstance(grant, Grant):
-                    return self._open(Ticket(self, grant, names, is_patient=True))
+                    return self._open(Ticket(self, grant, tenant, names, is_patient=True))
                 if grant.code == "deadline_unreachable":
                     raise self._refused(grant)
                 seconds = min(seconds, grant.retry_after_seconds)
@@ -262,10 +269,15 @@ class OpenRequests:
             retry_after_seconds=refusal.retry_after_seconds,
         )
 
-    def abort(self, client: EngineClient, names: Sequence[str]) -> int:
-        """Abort the requests with these names; clients get what there is. Returns how many."""
+    def abort(self, client: EngineClient, tenant: str, names: Sequence[str]) -> int:
+        """Abort the tenant's requests with these names; clients get what there is. Returns how
+        many. Names that clients give can be guessed: nobody ends another tenant's request."""
         wanted = set(names)
-        found = [ticket for ticket in self._tickets if not wanted.isdisjoint(ticket.names)]
+        found = [
+            ticket
+            for ticket in self._tickets
+            if ticket.tenant == tenant and not wanted.isdisjoint(ticket.names)
+        ]
         for ticket in found:
             for stream in ticket.streams:
                 client.abort(stream.request_id)

@@ -55,7 +55,7 @@ class Answerer(Protocol):
 
 
 class BatchJob:
-    """`run` is one task; `cancel` is called from others."""
+    """`run` is one task; `cancel` is called from others. Its input is held until it is over."""
 
     def __init__(
         self,
@@ -104,8 +104,7 @@ class BatchJob:
     async def fail(self, errors: list[BatchError]) -> None:
         """Without results."""
         self.batch.errors = BatchErrors(data=errors)
-        self.batch.status, self.batch.failed_at = "failed", self._now()
-        await self._batches.save(self.record)
+        await self._close("failed")
 
     async def _check(self) -> None:
         num_lines, errors = await asyncio.to_thread(
@@ -177,8 +176,12 @@ class BatchJob:
             await self._give_up(EXPIRED if ending == "expired" else CANCELLED, results)
         batch.output_file_id = await self._publish(results.output, "output")
         batch.error_file_id = await self._publish(results.errors, "error")
-        batch.status = ending
-        setattr(batch, f"{ending}_at", self._now())
+        await self._close(ending)
+
+    async def _close(self, ending: Ending) -> None:
+        self._files.release(self.batch.input_file_id)
+        self.batch.status = ending
+        setattr(self.batch, f"{ending}_at", self._now())
         await self._batches.save(self.record)
 
     async def _give_up(self, reason: LineError, results: Results) -> None:

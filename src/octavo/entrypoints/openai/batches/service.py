@@ -112,5 +112,4 @@ class BatchService:
             logger.exception("batch %s failed", job.batch.id)
             await job.fail([BatchError(code="internal_error", message="the server failed on it")])
         finally:
-            self.files.release(job.batch.input_file_id)
             del self._jobs[job.batch.id]

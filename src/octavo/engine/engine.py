@@ -27,6 +27,7 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
+from octavo.engine.compiling import CompilingRequests
 from octavo.engine.grammars import SequenceGrammars
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.picks import BestOf
@@ -88,6 +89,7 @@ class Engine:
         self._snapshots = Snapshots(scheduler)
         self._outputs = OutputProcessor(tokenizer)
         self._grammars = grammars
+        self._compiling = None if grammars is None else CompilingRequests(grammars)
         self._can_write = tokenizer is not None
         self._seeds = random.Random(seed)
         self._clock = clock
@@ -102,7 +104,11 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether `step` has anything to compute or to say."""
-        return self._scheduler.has_work or bool(self._said) or self._is_dead
+        return self._can_step or bool(self._compiling) or self._is_dead
+
+    @property
+    def _can_step(self) -> bool:
+        return self._scheduler.has_work or bool(self._said)
 
     def submit(self, request: EngineRequest) -> None:
         """Take a request. Raises `RequestError` if it can never run, or `EngineDead`."""
@@ -126,12 +132,26 @@ class Engine:
         self._live[request.request_id] = sequences
         if request.sampling_params.picks_best and not request.sampling_params.use_beam_search:
             self._best_of[request.request_id] = BestOf(len(sequences))
-        if request.grammar and self._grammars is not None:
-            self._grammars.start(sequences)
+        if request.grammar and self._compiling is not None:
+            self._compiling.hold(sequences)
+        else:
+            self._admit(sequences)
+
+    def _admit(self, sequences: Iterable[Sequence]) -> None:
         now = self._clock()
         for sequence in sequences:
             self._outputs.start(sequence)
             self._scheduler.add(sequence, now)
+
+    def _admit_compiled(self) -> None:
+        """Let those run whose grammar is there."""
+        if self._compiling is None:
+            return
+        for sequences, is_usable in self._compiling.take(may_wait=not self._can_step):
+            if is_usable:
+                self._admit(sequences)
+            else:
+                self._end(sequences, "error", GRAMMAR_FAILED)
 
     def _check_beams(self, params: SamplingParams) -> None:
         most = self._scheduler.config.max_unreserved_seqs
@@ -170,6 +190,7 @@ class Engine:
         """Compute one step and say what is new. Raises `EngineDead` if the last one failed all."""
         if self._is_dead:
             raise EngineDead(ENGINE_DEAD)
+        self._admit_compiled()
         started = self._clock()
         self._end(self._scheduler.take_expired(started), "error", DEADLINE_EXCEEDED)
         step = self._scheduler.schedule(started)
@@ -350,7 +371,8 @@ class Engine:
             del self._live[request_id]
 
     def _forget_grammar(self, sequence: Sequence) -> None:
-        if self._grammars is not None:
+        if self._grammars is not None and self._compiling is not None:
+            self._compiling.forget(sequence.request.request_id)
             self._grammars.forget(sequence)
 
     def _count(self, step: ScheduledStep, result: StepResult | None, seconds: float) -> None:

@@ -68,9 +68,12 @@ def _optional_fields(kind: type[RequestBody]) -> frozenset[str]:
 
 def _refusal(message: str, value: dict[str, Json], kind: type[RequestBody]) -> InvalidRequest:
     """msgspec's complaint with the parameter named and what was given for it."""
-    if unknown := _UNKNOWN_FIELD.search(message):
-        return _unknown(unknown[1][:64], kind)
     path = _PATH.search(message)
+    if unknown := _UNKNOWN_FIELD.search(message):
+        name = unknown[1][:64]
+        if path is None or path[3] is None:
+            return _unknown(name, kind)
+        return InvalidRequest(f"{path[2].lstrip('.')}: unknown field {name!r}", param=path[3])
     reason = message if path is None else message[: path.start()]
     reason = reason[:1].lower() + reason[1:]
     if path is None or path[3] is None:

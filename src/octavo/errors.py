@@ -76,6 +76,12 @@ class ModelNotFound(NotFound):
     """A model that is not served here."""
 
 
+class RequestTimeout(RequestError):
+    """The client took too long to send its request."""
+
+    status = 408
+
+
 class RequestTooLarge(RequestError):
     status = 413
 
@@ -112,6 +118,13 @@ class DeadlineExceeded(RequestError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="deadline_exceeded")
+
+
+class TooManyConnections(CapacityError):
+    """Not even a connection is to be had."""
+
+    status = 503
+    type = "service_unavailable_error"
 
 
 class ServerDraining(CapacityError):

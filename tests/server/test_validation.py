@@ -439,3 +439,17 @@ def test_a1_further_sampling_parameters_have_ranges(
     if path == "/v1/completions":
         asked = {"prompt": "a"}
     _refused(path, {**asked, param: value}, param, says)
+
+
+@pytest.mark.parametrize(
+    ("param", "fields", "says"),
+    [
+        ("logits_processors", {"logits_processors": ["x"]}, "has 'x'; this server has none"),
+        ("logits_processors", {"logits_processors": [{"qualname": "x"}] * 9}, "at most 8"),
+        ("logits_processors", {"logits_processors": [{"name": "x"}]}, "unknown field `name`"),
+        ("vllm_xargs", {"vllm_xargs": {"a": 1}}, "without logits_processors"),
+        ("vllm_xargs", {"vllm_xargs": {"a": {}}}, "expected"),
+    ],
+)
+def test_logits_processors_that_a_server_does_not_have(param: str, fields: Json, says: str) -> None:
+    _chat_refused(param, says, **fields)

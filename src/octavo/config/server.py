@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from octavo.config.options import check, option
+from octavo.config.request_limits import RequestLimits
 from octavo.errors import ConfigError
 
 MAX_TIMEOUT_SECONDS = 86400
@@ -14,7 +15,7 @@ MIN_QUEUED_REQUESTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class ServerConfig(RequestLimits):
     """Limits are enforced at the limit and refused one beyond it. Raises ConfigError naming the
     first option that is out of range."""
 
@@ -57,11 +58,11 @@ class ServerConfig:
         None, "Prompt tokens that may wait to be computed, of all requests.", minimum=1
     )
     max_queue_seconds: float | None = option(
-        None, "Refuse what would wait longer for its turn, by prediction.", minimum=0
+        60.0, "Refuse what would wait longer for its turn, by prediction.", minimum=0
     )
     request_timeout: float | None = option(
-        None,
-        "Seconds in which a request must be answered that names no time itself. Default: no limit.",
+        600.0,
+        "Seconds in which a request must be answered that names no time itself.",
         metavar="SECONDS",
         minimum=0.001,
         maximum=MAX_TIMEOUT_SECONDS,
@@ -111,14 +112,18 @@ class ServerConfig:
         "Sequences of batches that may run while nothing else does. Default: 7/8 of MAX_NUM_SEQS.",
         minimum=1,
     )
-    max_body_bytes: int = option(
-        4 * 1024 * 1024, "Largest request body.", metavar="BYTES", minimum=1
+    header_timeout_seconds: float = option(
+        10.0, "A connection whose request headers take longer is closed.", minimum=0.01
     )
-    max_header_bytes: int = option(
-        32 * 1024, "Largest request header block.", metavar="BYTES", minimum=1024
+    body_timeout_seconds: float = option(
+        60.0, "A request whose body takes longer to arrive is refused.", minimum=0.01
+    )
+    client_stall_seconds: float = option(
+        60.0,
+        "A client that leaves what is written to it unread for so long is cut off.",
+        minimum=0.01,
     )
     max_num_connections: int = option(1024, "Connections open at the same time.", minimum=1)
-    max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.", minimum=1)
     keep_alive_seconds: int = option(75, "How long an idle connection is kept open.", minimum=0)
     stream_ping_seconds: float = option(
         15.0, "A stream without an event for this long gets a comment line.", minimum=0.01

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.sampling.processors.guarded import GuardedProcessors
 from octavo.structured.compiler import GrammarCompiler
 from octavo.structured.task import GrammarTask
 from octavo.tokenization.chat import encode_chat
@@ -43,6 +44,7 @@ class InputProcessor:
         max_model_len: int,
         max_num_seqs: int,
         grammars: GrammarCompiler | None = None,
+        processors: GuardedProcessors | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
@@ -51,6 +53,7 @@ class InputProcessor:
         self.max_num_seqs = max_num_seqs
         self._phrases = Phrases(tokenizer)
         self.grammars = grammars or GrammarCompiler()
+        self._processors = processors or GuardedProcessors({})
 
     def completion(
         self,
@@ -181,6 +184,7 @@ class InputProcessor:
                 f"{self.max_num_seqs}, is allowed",
                 param=name,
             )
+        self._processors.check(params.logits_processors or ())
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
         for name, ids in (

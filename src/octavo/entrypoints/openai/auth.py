@@ -26,7 +26,6 @@ from octavo.errors import (
     PermissionDenied,
 )
 
-MAX_HEADER_LINES = 100
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -137,6 +136,7 @@ class Guard:
 
     def __init__(self, config: ServerConfig, tenants: Tenants, pepper: bytes | None = None) -> None:
         self._max_header_bytes = config.max_header_bytes
+        self._max_header_lines = config.max_header_lines
         self._keys = KeyRing(config.api_key, tenants.keys, pepper)
         self._tenant_header = TenantHeader(config.tenant_header, tenants)
         self._hosts = HostPolicy(config)
@@ -154,10 +154,10 @@ class Guard:
     def _check_size(self, headers: Headers) -> None:
         """The HTTP parser bounds what it must hold; a block that comes in one piece is longer."""
         num_bytes = sum(len(name) + len(value) for name, value in headers.raw)
-        if num_bytes > self._max_header_bytes or len(headers.raw) > MAX_HEADER_LINES:
+        if num_bytes > self._max_header_bytes or len(headers.raw) > self._max_header_lines:
             raise HeadersTooLarge(
-                f"{len(headers.raw)} headers of {num_bytes} bytes; at most {MAX_HEADER_LINES} of "
-                f"{self._max_header_bytes} bytes together are allowed"
+                f"{len(headers.raw)} headers of {num_bytes} bytes; at most "
+                f"{self._max_header_lines} of {self._max_header_bytes} bytes together are allowed"
             )
 
 

@@ -17,14 +17,16 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
+from octavo.entrypoints.openai.batches.entries import Entry
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.batches.turns import Turn
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
+from octavo.entrypoints.openai.request_id import name_request, request_id_of
+from octavo.entrypoints.openai.request_limits import check_limits
 from octavo.entrypoints.openai.requests import decode_request
 from octavo.entrypoints.openai.structured import in_terms_of
 from octavo.entrypoints.openai.structured_fields import StructuredFields
-from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
+from octavo.errors import InvalidRequest, ModelNotFound, RequestTimeout, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import NO_DIALECTS, Dialects
 from octavo.structured.task import GrammarTask
@@ -79,10 +81,10 @@ class Incoming:
         return str(self.request.state.tenant)
 
     @property
-    def turn(self) -> Turn | None:
+    def entry(self) -> Entry | None:
         """Of a line of a batch: nobody waits for its answer, and it steps back behind others."""
-        turn: Turn | None = getattr(self.request.state, "turn", None)
-        return turn
+        entry: Entry | None = getattr(self.request.state, "entry", None)
+        return entry
 
     @property
     def limits(self) -> TenantLimits:
@@ -97,12 +99,12 @@ class Incoming:
     def priority(self, body: EngineBody) -> int:
         """What the client asks for; of a line of a batch the least urgent that its tenant has."""
         asked = priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
-        return asked if self.turn is None else self.limits.max_priority
+        return asked if self.entry is None else self.limits.max_priority
 
     def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
-        default = self.context.options.request_timeout if self.turn is None else None
+        default = self.context.options.request_timeout if self.entry is None else None
         return deadline_of(self.arrival_time, body.timeout, header, default)
 
     async def admit(
@@ -126,11 +128,12 @@ class Incoming:
             )
         deadline, priority = self.deadline(body), self.priority(body)
         demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
-        names = (response_id, body.request_id) if body.request_id else (response_id,)
-        if self.turn is None:
+        labels = (request_id_of(self.request), body.request_id)
+        names = {response_id, *filter(None, labels)}
+        if self.entry is None:
             return self.context.open_requests.admit(self.tenant, demand, names)
         ticket = await self.context.open_requests.admit_patiently(self.tenant, demand, names)
-        self.turn.end()
+        self.entry.end()
         return ticket
 
     async def compiled(self, body: StructuredFields, task: GrammarTask) -> str:
@@ -155,11 +158,15 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, EngineBody) and not hasattr(request.state, "turn"):
+    if issubclass(kind, EngineBody) and not hasattr(request.state, "entry"):
         context.open_requests.check(str(request.state.tenant))
-    data = await _read(request, context.options.max_body_bytes)
+    data = await _read(request, context.options)
     incoming = Incoming(context, request, len(data), arrival_time)
-    body = await incoming.work(lambda: decode_request(data, kind))
+    depth = context.options.max_json_depth
+    body = await incoming.work(lambda: decode_request(data, kind, depth))
+    check_limits(body, context.options)
+    if body.request_id is not None:
+        name_request(request, body.request_id)
     if body.model is not None and body.model not in context.model.names:
         raise unknown_model(body.model, context.model)
     return incoming, body
@@ -173,17 +180,25 @@ def unknown_model(name: str, model: ModelInfo) -> ModelNotFound:
     )
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def _read(request: Request, options: ServerConfig) -> bytes:
     """The body, of which never more than one piece beyond the limit is held."""
     data = bytearray()
+    max_bytes = options.max_body_bytes
     declared = request.headers.get("content-length", "")
     num_bytes = int(declared) if declared.isdecimal() and len(declared) < 19 else 0
     if num_bytes <= max_bytes:
-        async for piece in request.stream():
-            data += piece
-            num_bytes = len(data)
-            if num_bytes > max_bytes:
-                break
+        try:
+            async with asyncio.timeout(options.body_timeout_seconds):
+                async for piece in request.stream():
+                    data += piece
+                    num_bytes = len(data)
+                    if num_bytes > max_bytes:
+                        break
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{len(data)} bytes of the body have come in {options.body_timeout_seconds:g} "
+                "seconds, and not all; send it faster"
+            ) from None
     if num_bytes > max_bytes:
         raise RequestTooLarge(
             f"the body has {num_bytes} bytes or more; at most {max_bytes} allowed"

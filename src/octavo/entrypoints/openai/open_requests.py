@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -33,6 +34,10 @@ PATIENT_POLL_SECONDS = 1.0
 """Who waits patiently looks again after this, for what is learned by time alone."""
 
 
+OTHERS_LINGER_SECONDS = 2.0
+"""Who was answered may soon come back: only after this are patient requests alone."""
+
+
 class GenerationFailed(RequestError):
     """The engine gave up on this one request."""
 
@@ -44,10 +49,17 @@ class Ticket:
     """The right to generate. `names` are the ids that an abort may give."""
 
     def __init__(
-        self, owner: OpenRequests, grant: Grant, names: Sequence[str], *, is_patient: bool = False
+        self,
+        owner: OpenRequests,
+        grant: Grant,
+        tenant: str,
+        names: Collection[str],
+        *,
+        is_patient: bool = False,
     ) -> None:
         self._owner = owner
         self.grant = grant
+        self.tenant = tenant
         self.names = names
         self.is_patient = is_patient
         self.streams: list[OutputStream] = []
@@ -173,6 +185,7 @@ class OpenRequests:
         self._share = share
         self._clock = clock
         self._num_patient_sequences = 0
+        self._others_left_at = -math.inf
         self._changed = asyncio.Event()
         self._tickets: set[Ticket] = set()
         self._idle = asyncio.Event()
@@ -188,13 +201,13 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
-    def admit(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()
         grant = self.admission.admit(tenant, demand, self._clock())
         if isinstance(grant, Refusal):
             raise self._refused(grant)
-        return self._open(Ticket(self, grant, names))
+        return self._open(Ticket(self, grant, tenant, names))
 
     def _open(self, ticket: Ticket) -> Ticket:
         self._tickets.add(ticket)
@@ -203,7 +216,7 @@ class OpenRequests:
             self._num_patient_sequences += ticket.grant.num_sequences
         return ticket
 
-    async def admit_patiently(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    async def admit_patiently(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Wait for room instead of being refused, and leave room for those who do not wait.
 
         Raises `DeadlineUnreachable` or `ServerDraining`.
@@ -214,7 +227,7 @@ class OpenRequests:
             if self._has_patient_room(demand.num_sequences):
                 grant = self.admission.admit(tenant, demand, self._clock())
                 if isinstance(grant, Grant):
-                    return self._open(Ticket(self, grant, names, is_patient=True))
+                    return self._open(Ticket(self, grant, tenant, names, is_patient=True))
                 if grant.code == "deadline_unreachable":
                     raise self._refused(grant)
                 seconds = min(seconds, grant.retry_after_seconds)
@@ -223,7 +236,8 @@ class OpenRequests:
 
     def _has_patient_room(self, num_sequences: int) -> bool:
         others = self.admission.num_sequences - self._num_patient_sequences
-        room = self._share.beside if others else self._share.alone
+        is_alone = not others and self._clock() - self._others_left_at > OTHERS_LINGER_SECONDS
+        room = self._share.alone if is_alone else self._share.beside
         num_beyond = self._num_patient_sequences + num_sequences - room
         return num_beyond <= 0 or self._num_patient_sequences == 0
 
@@ -239,6 +253,8 @@ class OpenRequests:
             self.admission.close(ticket.grant, ticket.num_output_tokens, self._clock())
             if ticket.is_patient:
                 self._num_patient_sequences -= ticket.grant.num_sequences
+            else:
+                self._others_left_at = self._clock()
             self._tell()
             if not self._tickets:
                 self._idle.set()
@@ -262,10 +278,15 @@ class OpenRequests:
             retry_after_seconds=refusal.retry_after_seconds,
         )
 
-    def abort(self, client: EngineClient, names: Sequence[str]) -> int:
-        """Abort the requests with these names; clients get what there is. Returns how many."""
+    def abort(self, client: EngineClient, tenant: str, names: Sequence[str]) -> int:
+        """Abort the tenant's requests with these names; clients get what there is. Returns how
+        many. Names that clients give can be guessed: nobody ends another tenant's request."""
         wanted = set(names)
-        found = [ticket for ticket in self._tickets if not wanted.isdisjoint(ticket.names)]
+        found = [
+            ticket
+            for ticket in self._tickets
+            if ticket.tenant == tenant and not wanted.isdisjoint(ticket.names)
+        ]
         for ticket in found:
             for stream in ticket.streams:
                 client.abort(stream.request_id)

@@ -189,3 +189,7 @@ class DetokenizeBody(msgspec.Struct, frozen=True):
 
 class AbortedBody(msgspec.Struct, frozen=True):
     num_aborted: int
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from octavo.core.processor_call import ProcessorCall
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS, SamplingParams
 from octavo.core.token_filters import TokenFilters
 from octavo.entrypoints.openai.chat_request import ChatRequest
@@ -77,7 +78,23 @@ def _common(request: GenerationRequest) -> dict[str, Any]:
     """The fields that were given; the others keep the defaults of `SamplingParams`."""
     given = {name: value for name in _SAME_NAME if (value := getattr(request, name)) is not None}
     given["logit_bias"] = _logit_bias(request.logit_bias)
+    given["logits_processors"] = _processor_calls(request)
     return given
+
+
+def _processor_calls(request: GenerationRequest) -> list[ProcessorCall] | None:
+    """A name alone is one without kwargs. vLLM's further arguments are for all of them."""
+    given, further = request.logits_processors, request.vllm_xargs
+    if not given:
+        if further:
+            raise InvalidRequest(
+                "vllm_xargs is given without logits_processors, which it is for", param="vllm_xargs"
+            )
+        return None
+    calls = [ProcessorCall(one) if isinstance(one, str) else one for one in given]
+    if not further:
+        return calls
+    return [ProcessorCall(call.qualname, {**further, **call.kwargs}) for call in calls]
 
 
 def _logit_bias(wire: dict[str, float] | None) -> dict[int, float] | None:

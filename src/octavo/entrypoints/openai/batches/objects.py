@@ -46,6 +46,15 @@ class FileObject(msgspec.Struct, frozen=True, kw_only=True):
     status: Literal["processed"] = "processed"
 
 
+class UploadForm(msgspec.Struct, frozen=True, kw_only=True):
+    """`POST /v1/files`, as multipart/form-data."""
+
+    file: bytes
+    purpose: Literal["batch"]
+    anchor: Literal["created_at"] | None = msgspec.field(name="expires_after[anchor]", default=None)
+    seconds: int | None = msgspec.field(name="expires_after[seconds]", default=None)
+
+
 class FileDeleted(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     object: Literal["file"] = "file"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.context import Incoming
@@ -145,7 +145,8 @@ async def respond(
         generation = await unless_disconnected(incoming.request, begin)
         if generation is None:
             return client_closed()
-        events = _Events(generation, answer.writer(generation))
+        interval = _Interval(body.stream_interval or 1)
+        events = _Events(generation, answer.writer(generation), interval)
         stream = EventStream(events.next, ticket.close, options.stream_ping_seconds)
         stack.pop_all()
         return stream
@@ -187,12 +188,46 @@ class _Scheduling(NamedTuple):
         return replace(request, **self._asdict())
 
 
+class _Interval:
+    """Puts outputs of one choice together until they have so many tokens. A choice's first and last
+    output are not held back."""
+
+    def __init__(self, num_tokens: int) -> None:
+        self._num_tokens = num_tokens
+        self._begun: set[int] = set()
+        self._held: dict[int, SequenceOutput] = {}
+
+    def due(
+        self, news: Sequence[tuple[int, SequenceOutput]]
+    ) -> Sequence[tuple[int, SequenceOutput]]:
+        if self._num_tokens == 1:
+            return news
+        due = []
+        for choice, output in news:
+            if choice in self._held:
+                output = merge_outputs(self._held.pop(choice), output)
+            is_full = len(output.token_ids) >= self._num_tokens
+            if is_full or output.finish_reason is not None or choice not in self._begun:
+                due.append((choice, output))
+                self._begun.add(choice)
+            else:
+                self._held[choice] = output
+        return due
+
+    def rest(self) -> list[tuple[int, SequenceOutput]]:
+        """What is held when nothing more comes."""
+        rest = list(self._held.items())
+        self._held.clear()
+        return rest
+
+
 class _Events:
     """A generation as bytes: all that is new in one piece, and the end with the last output."""
 
-    def __init__(self, generation: Generation, writer: EventWriter) -> None:
+    def __init__(self, generation: Generation, writer: EventWriter, interval: _Interval) -> None:
         self._generation = generation
         self._writer = writer
+        self._interval = interval
         self._is_over = False
 
     async def next(self) -> bytes:
@@ -201,16 +236,18 @@ class _Events:
         data = b""
         try:
             while not data and not self._is_over:
-                news = await self._generation.news()
-                data = b"".join([self._writer.write(choice, output) for choice, output in news])
+                data = self._written(self._interval.due(await self._generation.news()))
                 if self._generation.is_over:
                     self._is_over = True
                     data += self._writer.end()
         except RequestError as error:
             self._is_over = True
-            return event(error_body(error))
+            return self._written(self._interval.rest()) + event(error_body(error))
         except Exception:
             logger.exception("a stream failed")
             self._is_over = True
             return event(INTERNAL_ERROR)
         return data
+
+    def _written(self, outputs: Iterable[tuple[int, SequenceOutput]]) -> bytes:
+        return b"".join([self._writer.write(choice, output) for choice, output in outputs])

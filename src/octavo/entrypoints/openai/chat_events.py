@@ -6,6 +6,7 @@ from msgspec import UNSET, UnsetType
 
 from octavo.core.outputs import SequenceOutput
 from octavo.entrypoints.openai.answers import AnswerHead
+from octavo.entrypoints.openai.errors import ErrorBody, ErrorDetail
 from octavo.entrypoints.openai.logprobs import TokenSpelling, chat_logprobs
 from octavo.entrypoints.openai.parsed_answers import AnswerDelta, ParsedAnswers
 from octavo.entrypoints.openai.responses import (
@@ -17,7 +18,7 @@ from octavo.entrypoints.openai.responses import (
     ToolCallDelta,
     Usage,
 )
-from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
+from octavo.entrypoints.openai.streaming import DONE, PING, TextEvent, event
 from octavo.parsing.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -32,6 +33,8 @@ class ChatEvents:
 
     `spelling` is given when log probabilities are wanted.
     """
+
+    ping = PING
 
     def __init__(
         self,
@@ -49,6 +52,9 @@ class ChatEvents:
         self._spelling = spelling
         self._texts: dict[int, TextEvent] = {}
 
+    def begin(self) -> bytes:
+        return b""
+
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         delta = self._answers.parse(choice, output)
         usage = self._head.chunk_usage(self._answers.counter)
@@ -65,6 +71,9 @@ class ChatEvents:
         if not self._head.include_usage:
             return DONE
         return self._chunk(None, self._answers.counter.usage()) + DONE
+
+    def fail(self, error: ErrorDetail) -> bytes:
+        return event(ErrorBody(error))
 
     def _events(self, delta: AnswerDelta, usage: Usage | UnsetType | None) -> bytes:
         """Log probabilities and ids stand in the first chunk of what came with them."""

@@ -15,6 +15,7 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
+from octavo.engine.step_log import StepLog
 from octavo.entrypoints.openai import utility_routes
 from octavo.entrypoints.openai.admission import FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
@@ -50,6 +51,7 @@ ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/reset_prefix_cache", utility_routes.reset_prefix_cache),
     ("GET", "/version", utility_routes.version),
     ("GET", "/metrics", utility_routes.metrics),
+    ("GET", "/steps", utility_routes.steps),
 )
 PUBLIC_ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("GET", "/health", utility_routes.health),
@@ -73,10 +75,11 @@ def build_app(
     """
     app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
     admission = Admission(tenants, _bounds(model, options), order)
-    client.observe(FrontObserver(metrics, admission))
+    steps = StepLog()
+    client.observe(FrontObserver(metrics, admission, steps))
     open_requests = OpenRequests(admission, metrics.refused)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests
+        client, inputs, model, options, metrics, tenants, open_requests, steps
     )
     app.state.guard = Guard(options, tenants)
     app.add_exception_handler(RequestError, _request_error)

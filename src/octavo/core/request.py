@@ -18,6 +18,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     Sampling with `n` > 1 makes n sequences with indices 0..n-1. `bad_word_ids` and
     `dry_breaker_ids` (in rising order) are how the vocabulary spells those texts of the parameters.
     `grammar` is what became of their `structured_outputs`: the text of one that has been tried.
+    `shown_token_ids` are control tokens that are text even where others are skipped: the marks by
+    which calls and reasoning are told from the rest.
     """
 
     request_id: str
@@ -33,3 +35,4 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     bad_word_ids: list[list[int]] = []
     dry_breaker_ids: list[list[int]] = []
     grammar: str = ""
+    shown_token_ids: list[int] = []

@@ -86,13 +86,15 @@ class Candidates(NamedTuple):
 class SequenceResult:
     """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
     prompt token at position start + i + 1. A beam has `candidates` instead of a token.
-    `mirostat_mu` is the sequence's next, None without mirostat."""
+    `mirostat_mu` is the sequence's next, None without mirostat. `error` says why the token is not
+    what was asked for; the sequence then ends with it."""
 
     token_id: int | None = None
     candidates: Candidates | None = None
     logprobs: TokenLogprobs | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
     mirostat_mu: float | None = None
+    error: str = ""
 
 
 @dataclass(slots=True)

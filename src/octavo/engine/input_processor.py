@@ -16,7 +16,9 @@ from msgspec.structs import replace
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.sampling.processors.guarded import GuardedProcessors
 from octavo.structured.compiler import GrammarCompiler
+from octavo.structured.task import GrammarTask
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.phrases import Phrases
@@ -42,6 +44,7 @@ class InputProcessor:
         max_model_len: int,
         max_num_seqs: int,
         grammars: GrammarCompiler | None = None,
+        processors: GuardedProcessors | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
@@ -49,10 +52,16 @@ class InputProcessor:
         self.max_model_len = max_model_len
         self.max_num_seqs = max_num_seqs
         self._phrases = Phrases(tokenizer)
-        self._grammars = grammars or GrammarCompiler()
+        self.grammars = grammars or GrammarCompiler()
+        self._processors = processors or GuardedProcessors({})
 
     def completion(
-        self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
+        self,
+        prompt: str | list[int],
+        params: SamplingParams,
+        *,
+        cache_salt: str = "",
+        grammar: str | None = None,
     ) -> EngineRequest:
         """A request that continues a text or token ids. Raises `InvalidRequest`, `PromptTooLong`.
 
@@ -60,7 +69,7 @@ class InputProcessor:
         its author writes it as a chat template would. An empty text is the BOS token alone.
         """
         ids = self.encode(prompt) if isinstance(prompt, str) else self._checked_ids(prompt)
-        return self._request(ids, params, "prompt", cache_salt)
+        return self.request(ids, params, param="prompt", cache_salt=cache_salt, grammar=grammar)
 
     def chat(
         self,
@@ -78,7 +87,7 @@ class InputProcessor:
         ids = self.encode_messages(
             messages, add_generation_prompt=add_generation_prompt, template_kwargs=template_kwargs
         )
-        return self._request(ids, params, "messages", cache_salt)
+        return self.request(ids, params, param="messages", cache_salt=cache_salt)
 
     def encode(
         self, text: str, *, add_special_tokens: bool = True, parse_special: bool = True
@@ -113,9 +122,18 @@ class InputProcessor:
             kwargs=template_kwargs or {},
         )
 
-    def _request(
-        self, ids: list[int], params: SamplingParams, param: str, cache_salt: str
+    def request(
+        self,
+        ids: list[int],
+        params: SamplingParams,
+        *,
+        param: str,
+        cache_salt: str = "",
+        grammar: str | None = None,
+        shown_token_ids: Sequence[int] = (),
     ) -> EngineRequest:
+        """A request of encoded ids, which come from the field `param`. Without `grammar`, what the
+        answer must be is compiled here, which may take a second. Raises as `completion`."""
         if not ids:
             raise InvalidRequest(f"{param} has no tokens; at least one is needed", param=param)
         self._check_params(params)
@@ -129,7 +147,8 @@ class InputProcessor:
             dry_breaker_ids=self._known(
                 self._phrases.breakers(params.dry_breakers) if params.has_dry else ()
             ),
-            grammar=self._grammar(params),
+            grammar=self._grammar(params) if grammar is None else grammar,
+            shown_token_ids=list(shown_token_ids),
         )
 
     def _known(self, sequences: Iterable[list[int]]) -> list[list[int]]:
@@ -139,7 +158,7 @@ class InputProcessor:
     def _grammar(self, params: SamplingParams) -> str:
         if params.structured_outputs is None:
             return ""
-        return self._grammars.compile(params.structured_outputs)
+        return self.grammars.compile(GrammarTask(params.structured_outputs))
 
     def _with_max_tokens(
         self, num_prompt_tokens: int, params: SamplingParams, param: str
@@ -165,6 +184,7 @@ class InputProcessor:
                 f"{self.max_num_seqs}, is allowed",
                 param=name,
             )
+        self._processors.check(params.logits_processors or ())
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
         for name, ids in (

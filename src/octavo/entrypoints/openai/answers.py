@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
@@ -16,14 +16,13 @@ from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.context import Incoming
-from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
+from octavo.entrypoints.openai.errors import INTERNAL_ERROR, ErrorDetail, error_detail
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
 from octavo.entrypoints.openai.open_requests import Generation, Ticket
 from octavo.entrypoints.openai.responses import FinishReason, Usage
 from octavo.entrypoints.openai.streaming import (
     EventStream,
     client_closed,
-    event,
     unless_disconnected,
 )
 from octavo.entrypoints.openai.usage import UsageCounter
@@ -33,13 +32,21 @@ logger = logging.getLogger(__name__)
 
 
 class EventWriter(Protocol):
-    """The wire form of one response's events."""
+    """The wire form of one response's events. `ping` is sent where there was nothing for long."""
+
+    ping: bytes
+
+    def begin(self) -> bytes:
+        """What precedes the first output."""
 
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         """The events that say `output`: none, one or several."""
 
     def end(self) -> bytes:
         """What follows the last output."""
+
+    def fail(self, error: ErrorDetail) -> bytes:
+        """What follows instead if there is an error."""
 
 
 class Turn(Protocol):
@@ -127,6 +134,24 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
     return records, counter.usage()
 
 
+async def respond_apart(
+    incoming: Incoming,
+    body: GenerationRequest,
+    turn: Turn,
+    answer: Answer,
+) -> Callable[[], Awaitable[Response]]:
+    """Admit, and return what answers as if nobody could go away. It must be awaited, once."""
+    ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
+
+    async def work() -> Response:
+        try:
+            return await _whole(incoming, body, ticket, turn, answer)
+        finally:
+            ticket.close()
+
+    return work
+
+
 async def respond(
     incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
 ) -> Response:
@@ -146,7 +171,9 @@ async def respond(
         if generation is None:
             return client_closed()
         events = _Events(generation, answer.writer(generation))
-        stream = EventStream(events.next, ticket.close, options.stream_ping_seconds)
+        stream = EventStream(
+            events.next, ticket.close, options.stream_ping_seconds, events.writer.ping
+        )
         stack.pop_all()
         return stream
 
@@ -191,26 +218,28 @@ class _Events:
     """A generation as bytes: all that is new in one piece, and the end with the last output."""
 
     def __init__(self, generation: Generation, writer: EventWriter) -> None:
+        self.writer = writer
         self._generation = generation
-        self._writer = writer
+        self._has_begun = False
         self._is_over = False
 
     async def next(self) -> bytes:
         """Nothing at the end. An error after the status line is the last event; the end mark does
         not follow it."""
-        data = b""
+        data = b"" if self._has_begun else self.writer.begin()
+        self._has_begun = True
         try:
             while not data and not self._is_over:
                 news = await self._generation.news()
-                data = b"".join([self._writer.write(choice, output) for choice, output in news])
+                data = b"".join([self.writer.write(choice, output) for choice, output in news])
                 if self._generation.is_over:
                     self._is_over = True
-                    data += self._writer.end()
+                    data += self.writer.end()
         except RequestError as error:
             self._is_over = True
-            return event(error_body(error))
+            return self.writer.fail(error_detail(error))
         except Exception:
             logger.exception("a stream failed")
             self._is_over = True
-            return event(INTERNAL_ERROR)
+            return self.writer.fail(INTERNAL_ERROR.error)
         return data

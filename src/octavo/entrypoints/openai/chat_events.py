@@ -6,6 +6,7 @@ from msgspec import UnsetType
 
 from octavo.core.outputs import SequenceOutput
 from octavo.entrypoints.openai.answers import AnswerHead
+from octavo.entrypoints.openai.errors import ErrorBody, ErrorDetail
 from octavo.entrypoints.openai.logprobs import TokenSpelling, chat_logprobs
 from octavo.entrypoints.openai.parsed_answers import AnswerDelta, ParsedAnswers
 from octavo.entrypoints.openai.responses import (
@@ -17,7 +18,7 @@ from octavo.entrypoints.openai.responses import (
     ToolCallDelta,
     Usage,
 )
-from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
+from octavo.entrypoints.openai.streaming import DONE, PING, TextEvent, event
 from octavo.parsing.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -33,6 +34,8 @@ class ChatEvents:
     `spelling` is given when log probabilities are wanted.
     """
 
+    ping = PING
+
     def __init__(
         self, head: AnswerHead, answers: ParsedAnswers, spelling: TokenSpelling | None
     ) -> None:
@@ -40,6 +43,9 @@ class ChatEvents:
         self._answers = answers
         self._spelling = spelling
         self._texts: dict[int, TextEvent] = {}
+
+    def begin(self) -> bytes:
+        return b""
 
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         delta = self._answers.parse(choice, output)
@@ -57,6 +63,9 @@ class ChatEvents:
         if not self._head.include_usage:
             return DONE
         return self._chunk(None, self._answers.counter.usage()) + DONE
+
+    def fail(self, error: ErrorDetail) -> bytes:
+        return event(ErrorBody(error))
 
     def _events(self, delta: AnswerDelta, usage: Usage | UnsetType | None) -> bytes:
         """Log probabilities stand in the first chunk of what came with them."""

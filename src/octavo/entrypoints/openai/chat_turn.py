@@ -50,7 +50,7 @@ class ChatTurn:
 
     async def make_requests(self) -> list[EngineRequest]:
         incoming, inputs, form = self._incoming, self._incoming.context.inputs, self._form
-        ids = await incoming.work(self._encode)
+        ids = await self.prompt_ids()
         state = self._reasoning_state = form.reasoning_state(inputs.tokenizer, ids)
         grammar = ""
         if not form.is_free:
@@ -65,6 +65,10 @@ class ChatTurn:
             shown_token_ids=form.shown_token_ids(inputs.tokenizer),
         )
         return [request]
+
+    async def prompt_ids(self) -> list[int]:
+        """What the model is given to read."""
+        return await self._incoming.work(self._encode)
 
     def answers(self, generation: Generation) -> ParsedAnswers:
         return ParsedAnswers(

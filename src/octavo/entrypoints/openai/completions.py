@@ -19,7 +19,7 @@ from octavo.entrypoints.openai.answers import (
 )
 from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
-from octavo.entrypoints.openai.errors import json_response
+from octavo.entrypoints.openai.errors import ErrorBody, ErrorDetail, json_response
 from octavo.entrypoints.openai.logprobs import CompletionLogprobsWriter, prompt_logprobs
 from octavo.entrypoints.openai.open_requests import Generation
 from octavo.entrypoints.openai.responses import (
@@ -30,7 +30,7 @@ from octavo.entrypoints.openai.responses import (
     Usage,
 )
 from octavo.entrypoints.openai.sampling import completion_params
-from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
+from octavo.entrypoints.openai.streaming import DONE, PING, TextEvent, event
 from octavo.entrypoints.openai.usage import UsageCounter
 from octavo.structured.task import GrammarTask
 
@@ -140,6 +140,8 @@ class CompletionAnswer:
 class CompletionEvents:
     """Per choice: the echo if asked for, its text, its finish. Then usage and the end mark."""
 
+    ping = PING
+
     def __init__(self, answer: CompletionAnswer, generation: Generation) -> None:
         self._answer = answer
         self._generation = generation
@@ -150,6 +152,9 @@ class CompletionEvents:
         # others' outputs are held back until then.
         self._prompt_entries: dict[int, Sequence[TokenLogprobs | None]] = {}
         self._held: dict[int, list[tuple[int, SequenceOutput]]] = {}
+
+    def begin(self) -> bytes:
+        return b""
 
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         prompt_index = choice // self._generation.n
@@ -166,6 +171,9 @@ class CompletionEvents:
         if not self._answer.head.include_usage:
             return DONE
         return event(self._answer.body([], self._counter.usage())) + DONE
+
+    def fail(self, error: ErrorDetail) -> bytes:
+        return event(ErrorBody(error))
 
     def _say(self, choice: int, output: SequenceOutput) -> bytes:
         self._counter.add(choice, output)

@@ -49,6 +49,11 @@ async def metrics(request: Request) -> Response:
     return Response(_context(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
+async def steps(request: Request) -> Response:
+    """The latest steps of the engine and how long they took, for `octavo simulate fit`."""
+    return json_response(_context(request).steps.report())
+
+
 async def list_models(request: Request) -> Response:
     return json_response(ModelList(data=_cards(_context(request))))
 

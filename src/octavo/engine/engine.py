@@ -34,6 +34,7 @@ from octavo.engine.picks import BestOf
 from octavo.engine.prefix_store import PrefixStore
 from octavo.engine.sequences import make_sequences, times_of
 from octavo.engine.snapshot import Snapshots
+from octavo.engine.step_meter import StepMeter
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
@@ -98,6 +99,7 @@ class Engine:
         self._said: list[SequenceOutput] = []
         self._finished: list[tuple[str, int, RequestTimes]] = []
         self._counters = _Counters()
+        self._meter = StepMeter()
         self._counted_cpu_seconds = 0.0  # of the thread that steps; see `_count_cpu`
         self._num_failed_steps = 0
 
@@ -192,6 +194,7 @@ class Engine:
             raise EngineDead(ENGINE_DEAD)
         self._admit_compiled()
         started = self._clock()
+        self._meter.begins(started)
         self._end(self._scheduler.take_expired(started), "error", DEADLINE_EXCEEDED)
         step = self._scheduler.schedule(started)
         if step.sequences or step.moves:
@@ -201,11 +204,13 @@ class Engine:
                 for update in self._scheduler.apply(step, result):
                     for part in self._with_forced(update):
                         self._emit(part)
-            self._count(step, result, self._clock() - started)
+            self._count(step, result, started, self._clock())
         self._count_cpu()
         said, finished = self._said, self._finished
         self._said, self._finished = [], []
-        return EngineOutputs(outputs=said, finished=finished, stats=self.stats())
+        return EngineOutputs(
+            outputs=said, finished=finished, steps=self._meter.take(), stats=self.stats()
+        )
 
     def stats(self) -> EngineStats:
         counters = self._counters
@@ -379,10 +384,14 @@ class Engine:
             self._compiling.forget(sequence.request.request_id)
             self._grammars.forget(sequence)
 
-    def _count(self, step: ScheduledStep, result: StepResult | None, seconds: float) -> None:
-        """`seconds` is all that a step takes, for that is what its sequences wait."""
+    def _count(
+        self, step: ScheduledStep, result: StepResult | None, began: float, now: float
+    ) -> None:
+        """All that a step takes, for that is what its sequences wait."""
+        seconds = now - began
         if result is not None:
             self._scheduler.observe(step, seconds - result.move_seconds, result.move_seconds)
+            self._meter.ends(step, began, now, has_more=self._scheduler.has_work)
         self._counters.num_steps += 1
         self._counters.num_step_tokens += step.num_tokens
         self._counters.step_seconds += max(0.0, seconds)

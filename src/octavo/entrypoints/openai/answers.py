@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.context import Incoming
@@ -170,7 +170,8 @@ async def respond(
         generation = await unless_disconnected(incoming.request, begin)
         if generation is None:
             return client_closed()
-        events = _Events(generation, answer.writer(generation))
+        interval = _Interval(body.stream_interval or 1)
+        events = _Events(generation, answer.writer(generation), interval)
         stream = EventStream(
             events.next, ticket.close, options.stream_ping_seconds, events.writer.ping
         )
@@ -214,12 +215,46 @@ class _Scheduling(NamedTuple):
         return replace(request, **self._asdict())
 
 
+class _Interval:
+    """Puts outputs of one choice together until they have so many tokens. A choice's first and last
+    output are not held back."""
+
+    def __init__(self, num_tokens: int) -> None:
+        self._num_tokens = num_tokens
+        self._begun: set[int] = set()
+        self._held: dict[int, SequenceOutput] = {}
+
+    def due(
+        self, news: Sequence[tuple[int, SequenceOutput]]
+    ) -> Sequence[tuple[int, SequenceOutput]]:
+        if self._num_tokens == 1:
+            return news
+        due = []
+        for choice, output in news:
+            if choice in self._held:
+                output = merge_outputs(self._held.pop(choice), output)
+            is_full = len(output.token_ids) >= self._num_tokens
+            if is_full or output.finish_reason is not None or choice not in self._begun:
+                due.append((choice, output))
+                self._begun.add(choice)
+            else:
+                self._held[choice] = output
+        return due
+
+    def rest(self) -> list[tuple[int, SequenceOutput]]:
+        """What is held when nothing more comes."""
+        rest = list(self._held.items())
+        self._held.clear()
+        return rest
+
+
 class _Events:
     """A generation as bytes: all that is new in one piece, and the end with the last output."""
 
-    def __init__(self, generation: Generation, writer: EventWriter) -> None:
+    def __init__(self, generation: Generation, writer: EventWriter, interval: _Interval) -> None:
         self.writer = writer
         self._generation = generation
+        self._interval = interval
         self._has_begun = False
         self._is_over = False
 
@@ -230,16 +265,18 @@ class _Events:
         self._has_begun = True
         try:
             while not data and not self._is_over:
-                news = await self._generation.news()
-                data = b"".join([self.writer.write(choice, output) for choice, output in news])
+                data = self._written(self._interval.due(await self._generation.news()))
                 if self._generation.is_over:
                     self._is_over = True
                     data += self.writer.end()
         except RequestError as error:
             self._is_over = True
-            return self.writer.fail(error_detail(error))
+            return self._written(self._interval.rest()) + self.writer.fail(error_detail(error))
         except Exception:
             logger.exception("a stream failed")
             self._is_over = True
             return self.writer.fail(INTERNAL_ERROR.error)
         return data
+
+    def _written(self, outputs: Iterable[tuple[int, SequenceOutput]]) -> bytes:
+        return b"".join([self.writer.write(choice, output) for choice, output in outputs])

@@ -16,6 +16,7 @@ from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
+from octavo.engine.step_log import StepLog
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
 from octavo.entrypoints.openai.batches.entries import Entry
 from octavo.entrypoints.openai.batches.service import BatchService
@@ -61,6 +62,7 @@ class ServerContext:
     metrics: EngineMetrics
     tenants: Tenants
     open_requests: OpenRequests
+    steps: StepLog
     batches: BatchService | None = None
 
 

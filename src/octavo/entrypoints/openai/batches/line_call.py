@@ -25,6 +25,7 @@ from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ServerContext
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_response, json_response
+from octavo.entrypoints.openai.responses_api.routes import create_response
 from octavo.errors import (
     CapacityError,
     DeadlineUnreachable,
@@ -42,6 +43,7 @@ ENDPOINTS: Endpoints = MappingProxyType(
     {
         "/v1/chat/completions": create_chat_completion,
         "/v1/completions": create_completion,
+        "/v1/responses": create_response,
     }
 )
 MAX_ENGINE_DEATHS = 3

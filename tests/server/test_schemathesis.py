@@ -49,7 +49,7 @@ def _num_cases(endpoint: Endpoint) -> int:
     return -(-NUM_CASES * shares[endpoint] // sum(shares.values()))
 
 
-def _cases(endpoint: Endpoint) -> st.SearchStrategy[Case]:
+def _cases(endpoint: Endpoint) -> st.SearchStrategy[Case[Any]]:
     """Half of them as the document says, and of these again half with a prompt that is answered."""
     path = endpoint.path.replace(":path", "")
     operation = SCHEMA[path][endpoint.method]
@@ -62,7 +62,7 @@ def _cases(endpoint: Endpoint) -> st.SearchStrategy[Case]:
     return st.one_of(kinds)
 
 
-def _answerable(case: Case) -> Case:
+def _answerable(case: Case[Any]) -> Case[Any]:
     if isinstance(case.body, dict):
         for name in GOOD_PROMPTS.keys() & case.body.keys():
             if case.body[name] is not None:
@@ -84,7 +84,7 @@ def _examine(endpoint: Endpoint, url: str) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(case=_cases(endpoint))
-    def examine(case: Case) -> None:
+    def examine(case: Case[Any]) -> None:
         response = case.call(base_url=url, session=session, timeout=10)
         assert response.status_code < 500 or response.status_code in OVERLOAD, (
             case.as_curl_command()

@@ -17,6 +17,8 @@ from octavo.core.sampling_params import (
     RANGES,
 )
 
+STREAM_INTERVAL: Final = Range("stream_interval", 1, 65536)
+
 FIELD_RANGES: Final = MappingProxyType(
     {
         limits.name: limits
@@ -27,6 +29,7 @@ FIELD_RANGES: Final = MappingProxyType(
             Range("beam_width", 1, MAX_BEAM_WIDTH),
             Range("top_logprobs", 0, MAX_LOGPROBS),
             Range("max_completion_tokens", 0, 2**31 - 1),
+            STREAM_INTERVAL,
         )
     }
 )

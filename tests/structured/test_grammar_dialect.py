@@ -24,7 +24,10 @@ def test_lark_stays_as_it_is(text: str) -> None:
     ("text", "lark"),
     [
         ('root ::= "a" [0-9]+', 'start: "a" /[0-9]/+'),
-        (r'root ::= "\u00e9\u0041\\u00e9\n" [\u00e0-\U0001F642]', r'start: "é\x41\\u00e9\n" /[à-🙂]/'),
+        (
+            r'root ::= "\u00e9\u0041\\u00e9\n" [\u00e0-\U0001F642]',
+            r'start: "é\x41\\u00e9\n" /[à-🙂]/',
+        ),
     ],
 )  # fmt: skip
 def test_gbnf_is_translated(text: str, lark: str) -> None:

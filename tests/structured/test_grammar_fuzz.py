@@ -65,14 +65,17 @@ def texts(kind: str) -> st.SearchStrategy[str]:
 
 
 def check(compiler: GrammarCompiler, vocabulary: GrammarVocabulary, kind: str, text: str) -> None:
+    grammar, refused = None, None
     field = FIELDS.get(kind, kind)
     try:
         grammar = compiler.compile(GrammarTask(StructuredOutputs(**{field: text})))  # type: ignore[arg-type]
     except InvalidRequest as error:
-        assert error.param == f"structured_outputs.{field}"
-        assert error.message
-        return
-    walk(vocabulary, GrammarMatcher.compile(vocabulary, grammar), len(text))
+        refused = error
+    if grammar is not None:
+        walk(vocabulary, GrammarMatcher.compile(vocabulary, grammar), len(text))
+    elif refused is not None:
+        assert refused.param == f"structured_outputs.{field}"
+        assert refused.message
 
 
 def walk(vocabulary: GrammarVocabulary, matcher: GrammarMatcher, seed: int) -> None:

@@ -74,6 +74,15 @@ class RequestTooLarge(RequestError):
     status = 413
 
 
+class RequestAborted(RequestError):
+    """Somebody ended it by its id, and there is nothing of it to show."""
+
+    status = 499
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="request_aborted")
+
+
 class HeadersTooLarge(RequestError):
     status = 431
 

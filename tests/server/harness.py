@@ -29,7 +29,7 @@ from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
-from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
+from tests.fakes import BOS, EOS, POOLER, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
 
 MODEL = "fake"
 CONTEXT = 512
@@ -228,6 +228,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         vocab_size=setup.tokenizer.vocab_size,
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
+        pooler=POOLER,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
     model = ModelInfo(

@@ -89,6 +89,12 @@ class ServerConfig:
     )
     max_num_connections: int = option(1024, "Connections open at the same time.", minimum=1)
     max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.", minimum=1)
+    max_inputs_per_request: int = option(
+        2048,
+        "Texts of one request for embeddings, scores or reranking, at most. So many of them as"
+        " MAX_SEQUENCES_PER_REQUEST says are in the engine at the same time.",
+        minimum=1,
+    )
     keep_alive_seconds: int = option(75, "How long an idle connection is kept open.", minimum=0)
     stream_ping_seconds: float = option(
         15.0, "A stream without an event for this long gets a comment line.", minimum=0.01

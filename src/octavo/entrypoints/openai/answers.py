@@ -15,6 +15,7 @@ from starlette.responses import Response
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
@@ -119,7 +120,7 @@ async def respond(
 ) -> Response:
     """Admit, tokenise, submit, and answer whole or as events. Raises `RequestError`."""
     context = incoming.context
-    scheduling = _Scheduling.of(incoming, body)
+    scheduling = Scheduling.of(incoming, body)
     ticket = await incoming.admit(body, params, prompts, answer.id)
     with contextlib.ExitStack() as stack:
         stack.callback(ticket.close)
@@ -133,7 +134,7 @@ async def respond(
         return stream
 
 
-class _Scheduling(NamedTuple):
+class Scheduling(NamedTuple):
     """What the engine is to know of a request beyond its tokens."""
 
     tenant: str
@@ -142,7 +143,7 @@ class _Scheduling(NamedTuple):
     deadline: float | None
 
     @classmethod
-    def of(cls, incoming: Incoming, body: GenerationRequest) -> _Scheduling:
+    def of(cls, incoming: Incoming, body: EngineBody) -> Scheduling:
         return cls(
             incoming.tenant,
             incoming.limits.weight,

@@ -21,6 +21,7 @@ from octavo.entrypoints.openai.auth import Guard, GuardedRoute
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.embeddings import create_embeddings
 from octavo.entrypoints.openai.errors import (
     INTERNAL_ERROR,
     ErrorBody,
@@ -29,6 +30,7 @@ from octavo.entrypoints.openai.errors import (
     json_response,
 )
 from octavo.entrypoints.openai.open_requests import OpenRequests
+from octavo.entrypoints.openai.similarity import create_rerank, create_score
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.scheduler.admission.admission import Admission, AdmissionBounds
@@ -40,6 +42,12 @@ Handler = Callable[[Request], Awaitable[Response]]
 ROUTES: tuple[tuple[str, str, Handler], ...] = (
     ("POST", "/v1/chat/completions", create_chat_completion),
     ("POST", "/v1/completions", create_completion),
+    ("POST", "/v1/embeddings", create_embeddings),
+    ("POST", "/score", create_score),
+    ("POST", "/v1/score", create_score),
+    ("POST", "/rerank", create_rerank),
+    ("POST", "/v1/rerank", create_rerank),
+    ("POST", "/v2/rerank", create_rerank),
     ("GET", "/v1/models", utility_routes.list_models),
     ("GET", "/v1/models/{model:path}", utility_routes.show_model),
     ("POST", "/tokenize", utility_routes.tokenize),

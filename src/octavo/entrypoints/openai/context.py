@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -15,13 +15,14 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
-from octavo.engine.input_processor import InputProcessor
+from octavo.engine.input_processor import NO_ANSWER, InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.requests import decode_request
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.scheduler.admission.admission import Demand
 
 Body = TypeVar("Body", bound=RequestBody)
 Result = TypeVar("Result")
@@ -107,6 +108,27 @@ class Incoming:
             )
         deadline = self.deadline(body)
         demand = await self.work(lambda: demand_of(prompts, params, deadline))
+        return self._admit(body, demand, response_id)
+
+    async def admit_texts(
+        self, body: EngineBody, texts: Sequence[object], response_id: str
+    ) -> Ticket:
+        """For texts that become vectors. Not all of them are in the engine at the same time.
+
+        Raises as `admit`.
+        """
+        options = self.context.options
+        if len(texts) > options.max_inputs_per_request:
+            raise InvalidRequest(
+                f"the request has {len(texts)} texts; at most {options.max_inputs_per_request} are"
+                " allowed"
+            )
+        deadline = self.deadline(body)
+        demand = await self.work(lambda: demand_of(texts, NO_ANSWER, deadline))
+        num_sequences = min(demand.num_sequences, options.max_sequences_per_request)
+        return self._admit(body, replace(demand, num_sequences=num_sequences), response_id)
+
+    def _admit(self, body: EngineBody, demand: Demand, response_id: str) -> Ticket:
         names = (response_id, body.request_id) if body.request_id else (response_id,)
         return self.context.open_requests.admit(self.tenant, demand, names)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from typing import TypedDict, Unpack
 
@@ -159,14 +159,16 @@ def fake_candidates(context: list[int], vocab_size: int) -> Candidates:
 class ByteDetokenizer:
     """Incremental UTF-8: whole characters only, one replacement character per broken sequence."""
 
-    def __init__(self, *, skip_special_tokens: bool) -> None:
+    def __init__(self, *, skip_special_tokens: bool, shown_ids: Collection[int] = ()) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._skips_special = skip_special_tokens
+        self._shown_ids = shown_ids
 
     def push(self, token_id: int) -> str:
         if token_id < BYTE_VOCAB:
             return self._decoder.decode(bytes([token_id]))
-        return "" if self._skips_special else SPECIAL_TEXTS[token_id]
+        is_hidden = self._skips_special and token_id not in self._shown_ids
+        return "" if is_hidden else SPECIAL_TEXTS[token_id]
 
     def flush(self) -> str:
         return self._decoder.decode(b"", final=True)
@@ -213,8 +215,9 @@ class ByteTokenizer:
         *,
         skip_special_tokens: bool,
         preceding_id: int | None = None,  # noqa: ARG002  (bytes mean the same after anything)
+        shown_ids: Collection[int] = (),
     ) -> ByteDetokenizer:
-        return ByteDetokenizer(skip_special_tokens=skip_special_tokens)
+        return ByteDetokenizer(skip_special_tokens=skip_special_tokens, shown_ids=shown_ids)
 
 
 class RequestFields(TypedDict, total=False):

@@ -9,6 +9,7 @@ __all__ = [
     "LLM",
     "BeamSearchParams",
     "PoolingParams",
+    "ProcessorCall",
     "SamplingParams",
     "StructuredOutputs",
     "__version__",
@@ -16,6 +17,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from octavo.core.pooling import PoolingParams
+    from octavo.core.processor_call import ProcessorCall
     from octavo.core.sampling_params import SamplingParams
     from octavo.core.structured_outputs import StructuredOutputs
     from octavo.entrypoints.beam_search import BeamSearchParams
@@ -25,6 +27,7 @@ _LAZY = {
     "LLM": ("octavo.entrypoints.llm", "LLM"),
     "BeamSearchParams": ("octavo.entrypoints.beam_search", "BeamSearchParams"),
     "PoolingParams": ("octavo.core.pooling", "PoolingParams"),
+    "ProcessorCall": ("octavo.core.processor_call", "ProcessorCall"),
     "SamplingParams": ("octavo.core.sampling_params", "SamplingParams"),
     "StructuredOutputs": ("octavo.core.structured_outputs", "StructuredOutputs"),
 }

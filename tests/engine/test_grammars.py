@@ -7,33 +7,28 @@ import json
 from collections.abc import Callable
 
 import jsonschema
-import numpy as np
 import pytest
 
 from octavo.core.outputs import SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.engine.engine import Engine
 from octavo.engine.grammars import SequenceGrammars
 from octavo.errors import InvalidRequest
-from octavo.scheduler.scheduler import Scheduler
 from octavo.structured.grammar_text import grammar_text
 from octavo.structured.vocabulary import GrammarVocabulary
 from tests.fakes import (
     BYTE_VOCAB,
     EOS,
     ByteTokenizer,
-    FakeRunner,
     joined_ids,
     joined_text,
     make_request,
     make_scheduler,
 )
-from tests.structured.vocabularies import byte_vocabulary
+from tests.masked_runner import VOCAB, MaskedRunner
 
-VOCAB = ByteTokenizer.vocab_size
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -49,36 +44,13 @@ LETTERS = StructuredOutputs(regex="abc(d|e)fgh")
 Key = tuple[str, int]
 
 
-class MaskedRunner(FakeRunner):
-    """Draws what the hash of context and seed says, from the tokens that the mask allows."""
-
-    def __init__(self, scheduler: Scheduler, *, obeys: bool = True) -> None:
-        super().__init__(scheduler.kv.num_slots // scheduler.kv.page_tokens, 4)
-        self.grammars = SequenceGrammars(VOCAB, byte_vocabulary)
-        self._obeys = obeys
-
-    def run(self, step: ScheduledStep) -> StepResult:
-        pending = self.grammars.begin(step)
-        result = super().run(step)
-        masks = pending.wait()
-        if masks is None or not self._obeys:
-            return result
-        for scheduled, outcome in zip(step.sequences, result.results, strict=True):
-            row = masks.rows.get(scheduled.sequence.key)
-            if row is None or outcome.token_id is None:
-                continue
-            bits = np.unpackbits(masks.words[row].view(np.uint8), bitorder="little")
-            allowed = np.flatnonzero(bits[:VOCAB])
-            outcome.token_id = int(allowed[outcome.token_id % len(allowed)]) if len(allowed) else 0
-        return result
-
-
 class Rig:
     def __init__(self, *, obeys: bool = True, num_pages: int = 64, swap_slots: int = 0) -> None:
         self.scheduler = make_scheduler(
             num_pages=num_pages, eos_token_ids=frozenset({EOS}), num_swap_slots=swap_slots
         )
-        self.runner = MaskedRunner(self.scheduler, obeys=obeys)
+        kv = self.scheduler.kv
+        self.runner = MaskedRunner(kv.num_slots // kv.page_tokens, 4, obeys=obeys)
         self.engine = Engine(
             self.scheduler, self.runner, ByteTokenizer(), grammars=self.runner.grammars
         )

@@ -211,7 +211,7 @@ def test_it_can_be_aborted_by_its_id(text: str) -> None:
             await asyncio.sleep(0.001)
         await server.post("/abort_requests", {"request_ids": ["mine"]})
         server.brake.open()
-        assert error_of(await asking, 499)["code"] == "request_aborted"
+        assert error_of(await asking, 410)["code"] == "request_aborted"
         await server.wait_idle()
         assert server.num_finished() == 3
 

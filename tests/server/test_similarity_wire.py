@@ -125,7 +125,7 @@ def test_the_best_few_without_their_texts() -> None:
         ({"documents": ["a"]}, "query"),
         ({"query": "a", "documents": []}, "documents"),
         ({"query": "a", "documents": "a"}, "documents"),
-        ({"query": "a", "documents": [{"title": "a"}]}, "title"),
+        ({"query": "a", "documents": [{"title": "a"}]}, "documents"),
         ({"query": "x" * 2 * CONTEXT, "documents": ["a"]}, "query"),
         ({"query": "a", "documents": ["a"], "top_n": -1}, "top_n"),
         ({"query": "a", "documents": ["a"], "max_tokens_per_doc": 4}, "max_tokens_per_doc"),

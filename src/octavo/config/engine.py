@@ -132,6 +132,12 @@ class EngineConfig:
         minimum=1,
     )
 
+    logits_processors: tuple[str, ...] = option(
+        (),
+        "Logits processor that requests may name: an entry point of octavo.logits_processors, or"
+        " module:Class (docs/sampling.md). May be given several times.",
+        metavar="NAME",
+    )
     scheduling_policy: str = option(
         "fcfs",
         "Order in which waiting requests are admitted: fcfs, priority, sjf, fair, deadline,"

@@ -20,6 +20,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     `dry_breaker_ids` (in rising order) are how the vocabulary spells those texts of the parameters.
     `grammar` is what became of their `structured_outputs`: the text of one that has been tried.
     With `pooling` the answer is one vector, of the prompt, and `max_tokens` is 0.
+    `shown_token_ids` are control tokens that are text even where others are skipped: the marks by
+    which calls and reasoning are told from the rest.
     """
 
     request_id: str
@@ -36,3 +38,4 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     dry_breaker_ids: list[list[int]] = []
     grammar: str = ""
     pooling: Pooling | None = None
+    shown_token_ids: list[int] = []

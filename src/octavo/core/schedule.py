@@ -70,7 +70,9 @@ class SequenceResult:
     """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
     prompt token at position start + i + 1. A beam has `candidates` instead of a token.
     `mirostat_mu` is the sequence's next, None without mirostat. Of a sequence that becomes a vector
-    `pooled` is its next, and `embedding` comes with its last token: float32, little-endian."""
+    `pooled` is its next, and `embedding` comes with its last token: float32, little-endian. `error`
+    says why the token is not
+    what was asked for; the sequence then ends with it."""
 
     token_id: int | None = None
     candidates: Candidates | None = None
@@ -79,6 +81,7 @@ class SequenceResult:
     mirostat_mu: float | None = None
     pooled: npt.NDArray[np.float64] | None = None
     embedding: bytes | None = None
+    error: str = ""
 
 
 @dataclass(slots=True)

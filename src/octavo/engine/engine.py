@@ -143,7 +143,7 @@ class Engine:
             )
 
     def _check_grammar(self, request: EngineRequest) -> None:
-        wants_grammar = request.sampling_params.structured_outputs is not None
+        wants_grammar = request.sampling_params.structured_outputs is not None or request.grammar
         if wants_grammar and (self._grammars is None or not request.grammar):
             raise InvalidRequest(
                 "structured_outputs need a grammar that has been compiled, and an engine that "
@@ -223,8 +223,12 @@ class Engine:
 
     def _with_forced(self, update: SequenceUpdate) -> Iterator[SequenceUpdate]:
         """The update, and what follows from it by the sequence's grammar: tokens that nothing
-        needs to draw, and an end. A token that its grammar does not allow is its own error only."""
+        needs to draw, and an end. A token that could not be drawn as asked for, or that its grammar
+        does not allow, is its own error only."""
         sequence, token_id = update.sequence, update.result.token_id
+        if update.result.error:
+            self._end([sequence], "error", update.result.error)
+            return
         if self._grammars is None or not sequence.request.grammar or token_id is None:
             yield update
             return

@@ -11,6 +11,9 @@ from octavo.core.model_config import ModelConfig
 from octavo.core.pooling import POOLING_TYPES, Pooler
 from octavo.engine.input_processor import InputProcessor
 from octavo.engine.model_file import locate, resolve_for
+from octavo.sampling.processors.contract import ProcessorFacts
+from octavo.sampling.processors.guarded import GuardedProcessors
+from octavo.sampling.processors.registry import load_processors
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
@@ -44,6 +47,8 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
     template = ChatTemplate.from_gguf(file.metadata, source=file.path)
     max_model_len = resolved.config.max_model_len
     assert max_model_len is not None, "resolve decides it"
+    facts = ProcessorFacts(vocab_size=model.vocab_size, stop_token_ids=tokenizer.stop_token_ids)
+    processors = load_processors(resolved.config.logits_processors, facts)
     inputs = InputProcessor(
         tokenizer,
         template,
@@ -51,6 +56,7 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
         max_model_len=max_model_len,
         max_num_seqs=resolved.config.max_num_seqs,
         pooler=make_pooler(resolved.config, model),
+        processors=GuardedProcessors(processors),
     )
     return Front(file.path, tokenizer, template, model, resolved, inputs)
 

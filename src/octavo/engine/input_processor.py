@@ -17,7 +17,9 @@ from octavo.core.pooling import Pooler, PoolingParams
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong
+from octavo.sampling.processors.guarded import GuardedProcessors
 from octavo.structured.compiler import GrammarCompiler
+from octavo.structured.task import GrammarTask
 from octavo.tokenization.chat import encode_chat
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.phrases import Phrases
@@ -48,6 +50,7 @@ class InputProcessor:
         max_num_seqs: int,
         pooler: Pooler,
         grammars: GrammarCompiler | None = None,
+        processors: GuardedProcessors | None = None,
     ) -> None:
         self.tokenizer = tokenizer
         self.template = template
@@ -56,10 +59,16 @@ class InputProcessor:
         self.max_num_seqs = max_num_seqs
         self.pooler = pooler
         self._phrases = Phrases(tokenizer)
-        self._grammars = grammars or GrammarCompiler()
+        self.grammars = grammars or GrammarCompiler()
+        self._processors = processors or GuardedProcessors({})
 
     def completion(
-        self, prompt: str | list[int], params: SamplingParams, *, cache_salt: str = ""
+        self,
+        prompt: str | list[int],
+        params: SamplingParams,
+        *,
+        cache_salt: str = "",
+        grammar: str | None = None,
     ) -> EngineRequest:
         """A request that continues a text or token ids. Raises `InvalidRequest`, `PromptTooLong`.
 
@@ -67,7 +76,7 @@ class InputProcessor:
         its author writes it as a chat template would. An empty text is the BOS token alone.
         """
         ids = self.encode(prompt) if isinstance(prompt, str) else self._checked_ids(prompt)
-        return self._request(ids, params, "prompt", cache_salt)
+        return self.request(ids, params, param="prompt", cache_salt=cache_salt, grammar=grammar)
 
     def chat(
         self,
@@ -85,7 +94,7 @@ class InputProcessor:
         ids = self.encode_messages(
             messages, add_generation_prompt=add_generation_prompt, template_kwargs=template_kwargs
         )
-        return self._request(ids, params, "messages", cache_salt)
+        return self.request(ids, params, param="messages", cache_salt=cache_salt)
 
     def embedding(
         self,
@@ -108,7 +117,7 @@ class InputProcessor:
         else:
             ids = self._checked_ids(params.truncated(prompt, self.max_model_len), param)
         ids = params.truncated(ids, self.max_model_len)
-        request = self._request(ids, NO_ANSWER, param, cache_salt)
+        request = self.request(ids, NO_ANSWER, param=param, cache_salt=cache_salt)
         return replace(request, pooling=pooling)
 
     def encode(
@@ -149,9 +158,18 @@ class InputProcessor:
             kwargs=template_kwargs or {},
         )
 
-    def _request(
-        self, ids: list[int], params: SamplingParams, param: str, cache_salt: str
+    def request(
+        self,
+        ids: list[int],
+        params: SamplingParams,
+        *,
+        param: str,
+        cache_salt: str = "",
+        grammar: str | None = None,
+        shown_token_ids: Sequence[int] = (),
     ) -> EngineRequest:
+        """A request of encoded ids, which come from the field `param`. Without `grammar`, what the
+        answer must be is compiled here, which may take a second. Raises as `completion`."""
         if not ids:
             raise InvalidRequest(f"{param} has no tokens; at least one is needed", param=param)
         self._check_params(params)
@@ -165,7 +183,8 @@ class InputProcessor:
             dry_breaker_ids=self._known(
                 self._phrases.breakers(params.dry_breakers) if params.has_dry else ()
             ),
-            grammar=self._grammar(params),
+            grammar=self._grammar(params) if grammar is None else grammar,
+            shown_token_ids=list(shown_token_ids),
         )
 
     def _known(self, sequences: Iterable[list[int]]) -> list[list[int]]:
@@ -175,7 +194,7 @@ class InputProcessor:
     def _grammar(self, params: SamplingParams) -> str:
         if params.structured_outputs is None:
             return ""
-        return self._grammars.compile(params.structured_outputs)
+        return self.grammars.compile(GrammarTask(params.structured_outputs))
 
     def _with_max_tokens(
         self, num_prompt_tokens: int, params: SamplingParams, param: str
@@ -201,6 +220,7 @@ class InputProcessor:
                 f"{self.max_num_seqs}, is allowed",
                 param=name,
             )
+        self._processors.check(params.logits_processors or ())
         if params.stop_strings and not params.detokenize:
             raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
         for name, ids in (

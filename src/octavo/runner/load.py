@@ -25,6 +25,8 @@ from octavo.runner.pooler import HiddenPooler
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
 from octavo.runner.swap_buffer import SwapBuffer
+from octavo.sampling.processors.contract import ProcessorFacts
+from octavo.sampling.processors.registry import load_processors
 from octavo.sampling.sampler import Sampler
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
@@ -53,8 +55,8 @@ def load_runner(
 
     `stop_token_ids` are the tokenizer's; they are kept out of answers that must go on.
 
-    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small
-    or a quantisation that has nothing to quantise.
+    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small,
+    a quantisation that has nothing to quantise or a logits processor that cannot be loaded.
     """
     assert config.threads is not None
     model = model_from_gguf(file)
@@ -63,6 +65,8 @@ def load_runner(
     check_quantization(file, weights, config.quantization)
     program = compile_for_file(file, model, config.dtype, config.quantization)
     limits, num_pages = _limits(config, model.config)
+    facts = ProcessorFacts(vocab_size=model.config.vocab_size, stop_token_ids=stop_token_ids)
+    processors = load_processors(config.logits_processors, facts)
     pool = ThreadPool(config.threads)
     loaded = load_weights(
         file, weights, config.dtype, pool, progress, quantization=config.quantization
@@ -78,7 +82,7 @@ def load_runner(
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
         pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity),
         pooler=HiddenPooler(_vector(loaded, model.norm), model.config.norm_eps),
-        sampler=Sampler(model.config.vocab_size, pool, config.isa),
+        sampler=Sampler(model.config.vocab_size, pool, config.isa, processors),
         stop_token_ids=stop_token_ids,
     )
 

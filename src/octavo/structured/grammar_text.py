@@ -17,6 +17,7 @@ from llguidance.gbnf_to_lark import any_to_lark
 from octavo.core.structured_outputs import StructuredKind, StructuredOutputs
 from octavo.errors import InvalidRequest
 from octavo.structured.schema_check import SchemaError, check_schema, subschemas
+from octavo.structured.task import CONTENT, GrammarTask, SchemaPart
 
 BOUNDED_WHITESPACE: Final = r"[ \n\r\t]{1,40}"
 """Models that are forced to go on but do not know how would write white space for ever."""
@@ -32,9 +33,52 @@ def grammar_text(outputs: StructuredOutputs) -> str:
     return _TRANSLATIONS[outputs.kind](outputs)
 
 
+def task_grammar(task: GrammarTask) -> str:
+    """The grammar of a task. The one of its Lark text comes first. Raises as `grammar_text`."""
+    if not task.lark:
+        assert task.outputs is not None
+        return grammar_text(task.outputs)
+    grammars: list[object] = [{"name": "answer", "lark_grammar": task.lark}]
+    grammars += [_part_grammar(part) for part in task.parts]
+    if task.outputs is not None:
+        grammars.append(_named(CONTENT, grammar_text(task.outputs)))
+    grammar = json.dumps({"grammars": grammars})
+    if error := LLMatcher.validate_grammar(grammar):
+        raise InvalidRequest(f"{task.param}: {_in_short(error):.500}", param=task.param)
+    return grammar
+
+
+def _part_grammar(part: SchemaPart) -> object:
+    try:
+        schema: object = json.loads(part.text)
+        check_schema(schema)
+        if part.pointer:
+            schema = _at(schema, part.pointer)
+        return _named(part.name, _schema_grammar(schema, StructuredOutputs(json_object=True)))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{part.place}: {error.message}", param=part.place) from None
+
+
+def _named(name: str, grammar: str) -> object:
+    """A grammar's text as one among several."""
+    if not grammar.startswith("{"):
+        return {"name": name, "lark_grammar": grammar}
+    (only,) = json.loads(grammar)["grammars"]
+    return {**only, "name": name}
+
+
 def _schema(outputs: StructuredOutputs) -> str:
     assert isinstance(outputs.json, str)
-    return _schema_grammar(_parsed(outputs.json, "json"), outputs)
+    schema = _parsed(outputs.json, "json")
+    if outputs.disable_additional_properties:
+        _close_objects(schema)
+    return _schema_grammar(schema, outputs)
+
+
+def _close_objects(root: object) -> None:
+    for one in subschemas(root):
+        if isinstance(one.schema, dict) and "properties" in one.schema:
+            one.schema.setdefault("additionalProperties", False)
 
 
 def _json_object(outputs: StructuredOutputs) -> str:
@@ -79,11 +123,21 @@ def _place_of(root: object, outputs: StructuredOutputs, error: str) -> tuple[str
         is_reference = isinstance(one.schema, dict) and "$ref" in one.schema
         if is_reference or not one.pointer.startswith(place):
             continue
-        alone = {"$defs": {"root": document}, "$ref": f"#/$defs/root{quote(one.pointer)}"}
-        found = LLMatcher.validate_grammar(_compiled_schema(alone, outputs))
+        found = LLMatcher.validate_grammar(
+            _compiled_schema(_pointed(document, one.pointer), outputs)
+        )
         if found:
             place, reason = one.pointer, found
     return place, reason
+
+
+def _at(root: object, pointer: str) -> object:
+    """A schema that stands for what is at `pointer` in another one."""
+    return _pointed(_moved(root), pointer)
+
+
+def _pointed(moved: object, pointer: str) -> object:
+    return {"$defs": {"root": moved}, "$ref": f"#/$defs/root{quote(pointer)}"}
 
 
 def _moved(value: object, *, is_schema: bool = True) -> object:

@@ -16,7 +16,8 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineObserver
 from octavo.engine.input_processor import strings_in
 from octavo.errors import InvalidRequest, UnsupportedParameter
-from octavo.scheduler.admission.admission import Admission, Demand
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import Demand
 from octavo.scheduler.admission.estimates import num_text_bytes
 
 TIMEOUT_HEADER = "X-Request-Timeout"
@@ -42,7 +43,9 @@ class FrontObserver:
         self._observer.lost(request_ids)
 
 
-def demand_of(prompts: Sequence[object], params: SamplingParams, deadline: float | None) -> Demand:
+def demand_of(
+    prompts: Sequence[object], params: SamplingParams, deadline: float | None, priority: int
+) -> Demand:
     """A prompt is a text, token ids, or messages."""
     num_bytes = num_ids = 0
     for prompt in prompts:
@@ -57,6 +60,7 @@ def demand_of(prompts: Sequence[object], params: SamplingParams, deadline: float
         max_output_tokens=params.max_tokens,
         min_output_tokens=_least_tokens(params),
         deadline=deadline,
+        priority=priority,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
@@ -19,9 +19,14 @@ from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
-from octavo.entrypoints.openai.open_requests import Generation
+from octavo.entrypoints.openai.open_requests import Generation, Ticket
 from octavo.entrypoints.openai.responses import FinishReason, Usage
-from octavo.entrypoints.openai.streaming import EventStream, event, unless_disconnected
+from octavo.entrypoints.openai.streaming import (
+    EventStream,
+    client_closed,
+    event,
+    unless_disconnected,
+)
 from octavo.entrypoints.openai.usage import UsageCounter
 from octavo.errors import RequestError
 
@@ -36,6 +41,19 @@ class EventWriter(Protocol):
 
     def end(self) -> bytes:
         """What follows the last output."""
+
+
+class Turn(Protocol):
+    """What is asked of the engine. Admission estimates the work by `prompts`."""
+
+    @property
+    def params(self) -> SamplingParams: ...
+
+    @property
+    def prompts(self) -> Sequence[object]: ...
+
+    async def make_requests(self) -> list[EngineRequest]:
+        """Tokenise and compile. Raises `RequestError`."""
 
 
 class Answer(Protocol):
@@ -111,27 +129,42 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
 
 
 async def respond(
-    incoming: Incoming,
-    body: GenerationRequest,
-    answer: Answer,
-    params: SamplingParams,
-    prompts: Sequence[object],
-    make_requests: Callable[[], list[EngineRequest]],
+    incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
 ) -> Response:
-    """Admit, tokenise, submit, and answer whole or as events. Raises `RequestError`."""
-    context = incoming.context
-    scheduling = Scheduling.of(incoming, body)
-    ticket = await incoming.admit(body, params, prompts, answer.id)
+    """Admit, tokenise, compile, submit, and answer whole or as events. Raises `RequestError`.
+
+    Ends at once, whatever is being done, when the client goes away.
+    """
+    options = incoming.context.options
+    ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
     with contextlib.ExitStack() as stack:
         stack.callback(ticket.close)
-        requests = await incoming.work(make_requests)
-        generation = ticket.submit(context.client, [scheduling.mark(one) for one in requests])
         if not body.stream:
-            return await unless_disconnected(incoming.request, answer.whole(generation))
+            work = _whole(incoming, body, ticket, turn, answer)
+            return await unless_disconnected(incoming.request, work) or client_closed()
+        begin = _begin(incoming, body, ticket, turn)
+        generation = await unless_disconnected(incoming.request, begin)
+        if generation is None:
+            return client_closed()
         events = _Events(generation, answer.writer(generation))
-        stream = EventStream(events.next, ticket.close, context.options.stream_ping_seconds)
+        stream = EventStream(events.next, ticket.close, options.stream_ping_seconds)
         stack.pop_all()
         return stream
+
+
+async def _begin(
+    incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn
+) -> Generation:
+    scheduling = Scheduling.of(incoming, body)
+    requests = await turn.make_requests()
+    client = incoming.context.client
+    return ticket.submit(client, [scheduling.mark(one) for one in requests])
+
+
+async def _whole(
+    incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn, answer: Answer
+) -> Response:
+    return await answer.whole(await _begin(incoming, body, ticket, turn))
 
 
 class Scheduling(NamedTuple):

@@ -32,25 +32,39 @@ from octavo.entrypoints.openai.responses import (
 from octavo.entrypoints.openai.sampling import completion_params
 from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
 from octavo.entrypoints.openai.usage import UsageCounter
+from octavo.structured.task import GrammarTask
 
 
 async def create_completion(request: Request) -> Response:
     incoming, body = await receive_body(request, CompletionRequest)
-    params = completion_params(body)
-    prompts = body.prompts
-    inputs = incoming.context.inputs
-    salt = incoming.cache_salt(body)
+    turn = CompletionTurn(incoming, body)
+    return await respond(incoming, body, turn, CompletionAnswer(incoming, body, turn.prompts))
 
-    def make_request(prompt: str | list[int]) -> EngineRequest:
-        if isinstance(prompt, str) and not body.add_special_tokens:
-            prompt = inputs.encode(prompt, add_special_tokens=False)
-        return inputs.completion(prompt, params, cache_salt=salt)
 
-    def make_requests() -> list[EngineRequest]:
-        return [make_request(prompt) for prompt in prompts]
+class CompletionTurn:
+    """From the body to the engine's requests, one for each prompt."""
 
-    answer = CompletionAnswer(incoming, body, prompts)
-    return await respond(incoming, body, answer, params, prompts, make_requests)
+    def __init__(self, incoming: Incoming, body: CompletionRequest) -> None:
+        self._incoming = incoming
+        self._body = body
+        self._inputs = incoming.context.inputs
+        self.params = completion_params(body)
+        self.prompts = body.prompts
+
+    async def make_requests(self) -> list[EngineRequest]:
+        outputs = self.params.structured_outputs
+        grammar = ""
+        if outputs is not None:
+            grammar = await self._incoming.compiled(self._body, GrammarTask(outputs))
+        return await self._incoming.work(
+            lambda: [self._make_request(prompt, grammar) for prompt in self.prompts]
+        )
+
+    def _make_request(self, prompt: str | list[int], grammar: str) -> EngineRequest:
+        if isinstance(prompt, str) and not self._body.add_special_tokens:
+            prompt = self._inputs.encode(prompt, add_special_tokens=False)
+        salt = self._incoming.cache_salt(self._body)
+        return self._inputs.completion(prompt, self.params, cache_salt=salt, grammar=grammar)
 
 
 class CompletionAnswer:

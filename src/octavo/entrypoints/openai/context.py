@@ -17,12 +17,20 @@ from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import NO_ANSWER, InputProcessor
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
+from octavo.entrypoints.openai.batches.service import BatchService
+from octavo.entrypoints.openai.batches.turns import Turn
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
+from octavo.entrypoints.openai.request_id import name_request, request_id_of
+from octavo.entrypoints.openai.request_limits import check_limits
 from octavo.entrypoints.openai.requests import decode_request
-from octavo.errors import InvalidRequest, ModelNotFound, RequestTooLarge
+from octavo.entrypoints.openai.structured import in_terms_of
+from octavo.entrypoints.openai.structured_fields import StructuredFields
+from octavo.errors import InvalidRequest, ModelNotFound, RequestTimeout, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.scheduler.admission.admission import Demand
+from octavo.parsing.registry import NO_DIALECTS, Dialects
+from octavo.scheduler.admission.demand import Demand
+from octavo.structured.task import GrammarTask
 
 Body = TypeVar("Body", bound=RequestBody)
 Result = TypeVar("Result")
@@ -34,13 +42,15 @@ INLINE_BODY_BYTES = 16 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelInfo:
     """`names[0]` is the model's name, further ones are aliases. `created` is Unix seconds.
-    `takes_priority`: the scheduling policy makes something of it."""
+    `takes_priority`: the scheduling policy makes something of it. `dialects` are how the model
+    writes calls and reasoning."""
 
     names: tuple[str, ...]
     max_model_len: int
     max_num_seqs: int
     created: int
     takes_priority: bool = False
+    dialects: Dialects = NO_DIALECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,7 @@ class ServerContext:
     metrics: EngineMetrics
     tenants: Tenants
     open_requests: OpenRequests
+    batches: BatchService | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,12 @@ class Incoming:
         return str(self.request.state.tenant)
 
     @property
+    def turn(self) -> Turn | None:
+        """Of a line of a batch: nobody waits for its answer, and it steps back behind others."""
+        turn: Turn | None = getattr(self.request.state, "turn", None)
+        return turn
+
+    @property
     def limits(self) -> TenantLimits:
         return self.context.tenants.limits(self.tenant)
 
@@ -81,14 +98,15 @@ class Incoming:
         return f"{scope}/{body.cache_salt}" if body.cache_salt else scope
 
     def priority(self, body: EngineBody) -> int:
-        return priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
+        """What the client asks for; of a line of a batch the least urgent that its tenant has."""
+        asked = priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
+        return asked if self.turn is None else self.limits.max_priority
 
     def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
-        return deadline_of(
-            self.arrival_time, body.timeout, header, self.context.options.request_timeout
-        )
+        default = self.context.options.request_timeout if self.turn is None else None
+        return deadline_of(self.arrival_time, body.timeout, header, default)
 
     async def admit(
         self,
@@ -97,7 +115,10 @@ class Incoming:
         prompts: Sequence[object],
         response_id: str,
     ) -> Ticket:
-        """Raises `InvalidRequest` beyond the bound of one request, else as `OpenRequests.admit`."""
+        """Raises `InvalidRequest` beyond the bound of one request, else as `OpenRequests.admit`.
+
+        A line of a batch is not refused for want of room, but waits.
+        """
         num_sequences = params.num_sequences * len(prompts)
         limit = self.context.options.max_sequences_per_request
         if num_sequences > limit:
@@ -106,9 +127,9 @@ class Incoming:
                 " allowed",
                 param="n",
             )
-        deadline = self.deadline(body)
-        demand = await self.work(lambda: demand_of(prompts, params, deadline))
-        return self._admit(body, demand, response_id)
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
+        return await self._admit(body, demand, response_id)
 
     async def admit_texts(
         self, body: EngineBody, texts: Sequence[object], response_id: str
@@ -121,16 +142,30 @@ class Incoming:
         if len(texts) > options.max_inputs_per_request:
             raise InvalidRequest(
                 f"the request has {len(texts)} texts; at most {options.max_inputs_per_request} are"
-                " allowed"
+                " allowed (see --max-inputs-per-request)"
             )
-        deadline = self.deadline(body)
-        demand = await self.work(lambda: demand_of(texts, NO_ANSWER, deadline))
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(texts, NO_ANSWER, deadline, priority))
         num_sequences = min(demand.num_sequences, options.max_sequences_per_request)
-        return self._admit(body, replace(demand, num_sequences=num_sequences), response_id)
+        demand = replace(demand, num_sequences=num_sequences)
+        return await self._admit(body, demand, response_id)
 
-    def _admit(self, body: EngineBody, demand: Demand, response_id: str) -> Ticket:
-        names = (response_id, body.request_id) if body.request_id else (response_id,)
-        return self.context.open_requests.admit(self.tenant, demand, names)
+    async def _admit(self, body: EngineBody, demand: Demand, response_id: str) -> Ticket:
+        labels = (request_id_of(self.request), body.request_id)
+        names = {response_id, *filter(None, labels)}
+        if self.turn is None:
+            return self.context.open_requests.admit(self.tenant, demand, names)
+        ticket = await self.context.open_requests.admit_patiently(self.tenant, demand, names)
+        self.turn.end()
+        return ticket
+
+    async def compiled(self, body: StructuredFields, task: GrammarTask) -> str:
+        """The text of a grammar. Raises `InvalidRequest` that names the field and the place."""
+        compiling = self.context.inputs.grammars.start(task)
+        try:
+            return await asyncio.wrap_future(compiling)
+        except InvalidRequest as error:
+            raise in_terms_of(body, error) from None
 
     async def work(self, function: Callable[[], Result]) -> Result:
         """Call `function`, beside the event loop when the request is large."""
@@ -146,11 +181,15 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, EngineBody):
+    if issubclass(kind, EngineBody) and not hasattr(request.state, "turn"):
         context.open_requests.check(str(request.state.tenant))
-    data = await _read(request, context.options.max_body_bytes)
+    data = await _read(request, context.options)
     incoming = Incoming(context, request, len(data), arrival_time)
-    body = await incoming.work(lambda: decode_request(data, kind))
+    depth = context.options.max_json_depth
+    body = await incoming.work(lambda: decode_request(data, kind, depth))
+    check_limits(body, context.options)
+    if body.request_id is not None:
+        name_request(request, body.request_id)
     if body.model is not None and body.model not in context.model.names:
         raise unknown_model(body.model, context.model)
     return incoming, body
@@ -164,17 +203,25 @@ def unknown_model(name: str, model: ModelInfo) -> ModelNotFound:
     )
 
 
-async def _read(request: Request, max_bytes: int) -> bytes:
+async def _read(request: Request, options: ServerConfig) -> bytes:
     """The body, of which never more than one piece beyond the limit is held."""
     data = bytearray()
+    max_bytes = options.max_body_bytes
     declared = request.headers.get("content-length", "")
     num_bytes = int(declared) if declared.isdecimal() and len(declared) < 19 else 0
     if num_bytes <= max_bytes:
-        async for piece in request.stream():
-            data += piece
-            num_bytes = len(data)
-            if num_bytes > max_bytes:
-                break
+        try:
+            async with asyncio.timeout(options.body_timeout_seconds):
+                async for piece in request.stream():
+                    data += piece
+                    num_bytes = len(data)
+                    if num_bytes > max_bytes:
+                        break
+        except TimeoutError:
+            raise RequestTimeout(
+                f"{len(data)} bytes of the body have come in {options.body_timeout_seconds:g} "
+                "seconds, and not all; send it faster"
+            ) from None
     if num_bytes > max_bytes:
         raise RequestTooLarge(
             f"the body has {num_bytes} bytes or more; at most {max_bytes} allowed"

@@ -14,13 +14,13 @@ from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
 from octavo.entrypoints.openai.errors import json_response
 from octavo.entrypoints.openai.pooling_requests import EmbeddingBody
 from octavo.entrypoints.openai.pooling_responses import EmbeddingData, EmbeddingList, PromptUsage
-from octavo.entrypoints.openai.streaming import unless_disconnected
+from octavo.entrypoints.openai.streaming import client_closed, unless_disconnected
 from octavo.entrypoints.openai.vectors import NamedText, Vectors, embed_texts
 
 
 async def create_embeddings(request: Request) -> Response:
     incoming, body = await receive_body(request, EmbeddingBody)
-    return await unless_disconnected(request, _embed(incoming, body))
+    return await unless_disconnected(request, _embed(incoming, body)) or client_closed()
 
 
 async def _embed(incoming: Incoming, body: EmbeddingBody) -> Response:

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from octavo.core.processor_call import ProcessorCall
 from octavo.core.repetition_detection import RepetitionDetection
 from octavo.entrypoints.openai.body import Label, Unsupported
 from octavo.entrypoints.openai.structured_fields import StructuredFields
@@ -73,7 +74,7 @@ class GenerationRequest(StructuredFields, frozen=True, kw_only=True, forbid_unkn
     stream_interval: Unsupported = None
     return_token_ids: Unsupported = None
     return_tokens_as_token_ids: Unsupported = None
-    logits_processors: Unsupported = None
+    logits_processors: list[str | ProcessorCall] | None = None
     kv_transfer_params: Unsupported = None
     ec_transfer_params: Unsupported = None
-    vllm_xargs: Unsupported = None
+    vllm_xargs: dict[str, str | int | float | list[str | int | float]] | None = None

@@ -6,8 +6,10 @@ Who may is decided by admission, before any work is done. Knows streams, but no 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -24,13 +26,11 @@ from octavo.errors import (
     RequestError,
     ServerDraining,
 )
-from octavo.scheduler.admission.admission import (
-    LEAST_DEMAND,
-    Admission,
-    Demand,
-    Grant,
-    Refusal,
-)
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import LEAST_DEMAND, Demand, Grant, Refusal
+
+PATIENT_POLL_SECONDS = 1.0
+"""Who waits patiently looks again after this, for what is learned by time alone."""
 
 
 class GenerationFailed(RequestError):
@@ -43,10 +43,20 @@ class GenerationFailed(RequestError):
 class Ticket:
     """The right to generate. `names` are the ids that an abort may give."""
 
-    def __init__(self, owner: OpenRequests, grant: Grant, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        owner: OpenRequests,
+        grant: Grant,
+        tenant: str,
+        names: Collection[str],
+        *,
+        is_patient: bool = False,
+    ) -> None:
         self._owner = owner
         self.grant = grant
+        self.tenant = tenant
         self.names = names
+        self.is_patient = is_patient
         self.streams: list[OutputStream] = []
         self.num_output_tokens = 0
         self.is_aborted = False
@@ -152,6 +162,20 @@ def failure_of(output: SequenceOutput) -> RequestError:
     return GenerationFailed(output.error or "the engine failed on this request")
 
 
+@dataclass(frozen=True, slots=True)
+class PatientShare:
+    """How many sequences of patient requests run: alone, and beside others. One always may."""
+
+    alone: int
+    beside: int
+
+    @classmethod
+    def of(cls, num_slots: int, alone: int | None = None) -> PatientShare:
+        """Alone they leave slots free for who comes; beside others they take few."""
+        alone = num_slots - -(-num_slots // 8) if alone is None else alone
+        return cls(alone, min(alone, num_slots // 8))
+
+
 class OpenRequests:
     """`on_refused` hears the code of each refusal. `clock` is that of deadlines."""
 
@@ -159,11 +183,15 @@ class OpenRequests:
         self,
         admission: Admission,
         on_refused: Callable[[RefusalCode], None],
+        share: PatientShare,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.admission = admission
         self._on_refused = on_refused
+        self._share = share
         self._clock = clock
+        self._num_patient_sequences = 0
+        self._changed = asyncio.Event()
         self._tickets: set[Ticket] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -178,16 +206,44 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
-    def admit(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()
         grant = self.admission.admit(tenant, demand, self._clock())
         if isinstance(grant, Refusal):
             raise self._refused(grant)
-        ticket = Ticket(self, grant, names)
+        return self._open(Ticket(self, grant, tenant, names))
+
+    def _open(self, ticket: Ticket) -> Ticket:
         self._tickets.add(ticket)
         self._idle.clear()
+        if ticket.is_patient:
+            self._num_patient_sequences += ticket.grant.num_sequences
         return ticket
+
+    async def admit_patiently(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
+        """Wait for room instead of being refused, and leave room for those who do not wait.
+
+        Raises `DeadlineUnreachable` or `ServerDraining`.
+        """
+        while True:
+            self._check_draining()
+            seconds = PATIENT_POLL_SECONDS
+            if self._has_patient_room(demand.num_sequences):
+                grant = self.admission.admit(tenant, demand, self._clock())
+                if isinstance(grant, Grant):
+                    return self._open(Ticket(self, grant, tenant, names, is_patient=True))
+                if grant.code == "deadline_unreachable":
+                    raise self._refused(grant)
+                seconds = min(seconds, grant.retry_after_seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), seconds)
+
+    def _has_patient_room(self, num_sequences: int) -> bool:
+        others = self.admission.num_sequences - self._num_patient_sequences
+        room = self._share.beside if others else self._share.alone
+        num_beyond = self._num_patient_sequences + num_sequences - room
+        return num_beyond <= 0 or self._num_patient_sequences == 0
 
     def tokenised(self, ticket: Ticket, num_prompt_tokens: int) -> None:
         self.admission.tokenised(ticket.grant, num_prompt_tokens, self._clock())
@@ -199,8 +255,16 @@ class OpenRequests:
         if ticket in self._tickets:
             self._tickets.remove(ticket)
             self.admission.close(ticket.grant, ticket.num_output_tokens, self._clock())
+            if ticket.is_patient:
+                self._num_patient_sequences -= ticket.grant.num_sequences
+            self._tell()
             if not self._tickets:
                 self._idle.set()
+
+    def _tell(self) -> None:
+        """Who waits patiently looks again."""
+        self._changed.set()
+        self._changed.clear()
 
     def _check_draining(self) -> None:
         if self.is_draining:
@@ -216,10 +280,15 @@ class OpenRequests:
             retry_after_seconds=refusal.retry_after_seconds,
         )
 
-    def abort(self, client: EngineClient, names: Sequence[str]) -> int:
-        """Abort the requests with these names; clients get what there is. Returns how many."""
+    def abort(self, client: EngineClient, tenant: str, names: Sequence[str]) -> int:
+        """Abort the tenant's requests with these names; clients get what there is. Returns how
+        many. Names that clients give can be guessed: nobody ends another tenant's request."""
         wanted = set(names)
-        found = [ticket for ticket in self._tickets if not wanted.isdisjoint(ticket.names)]
+        found = [
+            ticket
+            for ticket in self._tickets
+            if ticket.tenant == tenant and not wanted.isdisjoint(ticket.names)
+        ]
         for ticket in found:
             ticket.is_aborted = True
             for stream in ticket.streams:
@@ -229,6 +298,7 @@ class OpenRequests:
     async def drain(self, timeout_seconds: float) -> None:
         """Admit nothing more; let what is open finish, and fail what has not in time."""
         self.is_draining = True
+        self._tell()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_seconds)
         except TimeoutError:

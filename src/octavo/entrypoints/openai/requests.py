@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from octavo.entrypoints.openai.body import RequestBody, Unsupported
-from octavo.entrypoints.openai.strict_json import Json, parse_json
+from octavo.entrypoints.openai.strict_json import MAX_DEPTH, Json, parse_json
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 Request = TypeVar("Request", bound="RequestBody")
@@ -25,15 +25,11 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 NEUTRAL_VALUES: Mapping[str, tuple[Json, ...]] = MappingProxyType(
     {
         "stream_interval": (1,),
-        "tool_choice": ("none", "auto"),
         "function_call": ("none", "auto"),
-        "parallel_tool_calls": (True,),
-        "include_reasoning": (True,),
         "verbosity": ("medium",),
     }
 )
-"""Values of unsupported fields that ask for nothing. Tools are refused where they are declared, so
-that what is said about their use means nothing here."""
+"""Values of unsupported fields that ask for nothing."""
 
 
 @lru_cache(maxsize=64)
@@ -43,11 +39,11 @@ def unsupported_fields(kind: type[RequestBody]) -> frozenset[str]:
     )
 
 
-def decode_request(body: bytes, kind: type[Request]) -> Request:
+def decode_request(body: bytes, kind: type[Request], max_depth: int = MAX_DEPTH) -> Request:
     """One request body as `kind`. Raises `InvalidRequest` or `UnsupportedParameter`."""
     if not body:
         raise InvalidRequest("the body is empty; a JSON object is required")
-    value = parse_json(body)
+    value = parse_json(body, max_depth)
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body is {_given(value)}; a JSON object is required")
     given = _without_nulls(value, kind)
@@ -72,9 +68,10 @@ def _optional_fields(kind: type[RequestBody]) -> frozenset[str]:
 
 def _refusal(message: str, value: dict[str, Json], kind: type[RequestBody]) -> InvalidRequest:
     """msgspec's complaint with the parameter named and what was given for it."""
-    if unknown := _UNKNOWN_FIELD.search(message):
-        return _unknown(unknown[1][:64], kind)
     path = _PATH.search(message)
+    unknown = _UNKNOWN_FIELD.search(message)
+    if unknown and path is None:
+        return _unknown(unknown[1][:64], kind)
     reason = message if path is None else message[: path.start()]
     reason = reason[:1].lower() + reason[1:]
     if path is None or path[3] is None:
@@ -116,11 +113,12 @@ def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
             )
 
 
+def neutral_values(name: str) -> tuple[Json, ...]:
+    """What asks for nothing of an unsupported field: clients send it as a spelled-out default."""
+    return (False, [], {}, "", *NEUTRAL_VALUES.get(name, ()))
+
+
 def _is_neutral(name: str, value: Json) -> bool:
-    """Values that ask for nothing: clients send them as spelled-out defaults."""
-    if value is False or (isinstance(value, list | dict | str) and not value):
-        return True
     return any(
-        type(value) is type(neutral) and value == neutral
-        for neutral in NEUTRAL_VALUES.get(name, ())
+        type(value) is type(neutral) and value == neutral for neutral in neutral_values(name)
     )

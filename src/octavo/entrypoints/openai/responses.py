@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-FinishReason = Literal["stop", "length", "abort", "repetition"]
+FinishReason = Literal["stop", "length", "tool_calls", "abort", "repetition"]
 
 
 class PromptTokensDetails(msgspec.Struct, frozen=True):
@@ -79,10 +79,28 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | UnsetType | None = UNSET
 
 
-class ChatMessage(msgspec.Struct, frozen=True):
-    content: str
+class FunctionCall(msgspec.Struct, frozen=True):
+    """`arguments` is JSON text, unless the answer broke off inside it."""
+
+    name: str
+    arguments: str
+
+
+class ToolCallBody(msgspec.Struct, frozen=True):
+    id: str
+    function: FunctionCall
+    type: Literal["function"] = "function"
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """`reasoning` is vLLM's name of it, `reasoning_content` that of all others."""
+
     role: Literal["assistant"] = "assistant"
+    content: str | None
     refusal: None = None
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallBody] | UnsetType = UNSET
 
 
 class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,9 +121,26 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
     prompt_logprobs: PromptLogprobs | UnsetType = UNSET
 
 
+class FunctionDelta(msgspec.Struct, frozen=True):
+    arguments: str
+    name: str | UnsetType = UNSET
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True):
+    """`id`, `type` and the name come with the first delta of a call."""
+
+    index: int
+    function: FunctionDelta
+    id: str | UnsetType = UNSET
+    type: Literal["function"] | UnsetType = UNSET
+
+
 class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Literal["assistant"] | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
 
 
 class ChatChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,3 +189,7 @@ class DetokenizeBody(msgspec.Struct, frozen=True):
 
 class AbortedBody(msgspec.Struct, frozen=True):
     num_aborted: int
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str

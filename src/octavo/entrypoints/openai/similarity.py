@@ -21,7 +21,7 @@ from octavo.entrypoints.openai.pooling_responses import (
     ScoreData,
     ScoreList,
 )
-from octavo.entrypoints.openai.streaming import unless_disconnected
+from octavo.entrypoints.openai.streaming import client_closed, unless_disconnected
 from octavo.entrypoints.openai.vectors import NamedText, Vectors, embed_texts
 
 F32 = npt.NDArray[np.float32]
@@ -29,12 +29,12 @@ F32 = npt.NDArray[np.float32]
 
 async def create_score(request: Request) -> Response:
     incoming, body = await receive_body(request, ScoreBody)
-    return await unless_disconnected(request, _score(incoming, body))
+    return await unless_disconnected(request, _score(incoming, body)) or client_closed()
 
 
 async def create_rerank(request: Request) -> Response:
     incoming, body = await receive_body(request, RerankBody)
-    return await unless_disconnected(request, _rerank(incoming, body))
+    return await unless_disconnected(request, _rerank(incoming, body)) or client_closed()
 
 
 async def _score(incoming: Incoming, body: ScoreBody) -> Response:

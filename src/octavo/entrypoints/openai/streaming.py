@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+Result = TypeVar("Result")
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -40,15 +42,20 @@ async def wait_disconnect(receive: Receive) -> None:
         pass
 
 
-async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """The response that `work` makes; if the client goes away first, `work` is cancelled."""
+def client_closed() -> Response:
+    """For the log: nobody reads it."""
+    return Response(status_code=_CLIENT_CLOSED_STATUS)
+
+
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """What `work` makes. If the client goes away first, None, and `work` is cancelled."""
     task = asyncio.ensure_future(work)
     watch = asyncio.ensure_future(wait_disconnect(request.receive))
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        return Response(status_code=_CLIENT_CLOSED_STATUS)
+        return None
     finally:
         await _cancel(task, watch)
 

@@ -16,6 +16,7 @@ from octavo.entrypoints.openai.responses import (
     ModelCard,
     ModelList,
     TokenizeBody,
+    VersionBody,
 )
 from octavo.entrypoints.openai.utility_requests import AbortBody, DetokenizeRequest, TokenizeRequest
 from octavo.errors import InvalidRequest, ServerDraining
@@ -36,7 +37,7 @@ async def health(request: Request) -> Response:
 
 
 async def version(request: Request) -> Response:  # noqa: ARG001  (every route has this shape)
-    return json_response({"version": __version__})
+    return json_response(VersionBody(__version__))
 
 
 async def metrics(request: Request) -> Response:
@@ -117,7 +118,8 @@ async def detokenize(request: Request) -> Response:
 async def abort_requests(request: Request) -> Response:
     incoming, body = await receive_body(request, AbortBody)
     context = incoming.context
-    return json_response(AbortedBody(context.open_requests.abort(context.client, body.request_ids)))
+    num_aborted = context.open_requests.abort(context.client, incoming.tenant, body.request_ids)
+    return json_response(AbortedBody(num_aborted))
 
 
 async def reset_prefix_cache(request: Request) -> Response:

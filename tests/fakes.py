@@ -180,6 +180,7 @@ class ByteTokenizer:
     vocab_size = BYTE_VOCAB + 2
     eos_token_id = EOS
     stop_token_ids = frozenset({EOS})
+    fim_token_ids: tuple[int, int, int] | None = None
 
     def __init__(self, *, bos_token_id: int | None = BOS) -> None:
         self.bos_token_id = bos_token_id

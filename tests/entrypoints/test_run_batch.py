@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from octavo.entrypoints.cli.main import run_command
+from octavo.entrypoints.openai.batches.entries import Entry
 from octavo.entrypoints.openai.batches.file_run import answer_file, keep_answers
 from octavo.entrypoints.openai.batches.lines import LineRecord, LineResponse, RequestLine
-from octavo.entrypoints.openai.batches.turns import Turn
 
 SMALL = ["--max-model-len", "512", "--max-num-seqs", "4", "--kv-cache-memory", "64M"]
 MAX_BODY_BYTES = 1000
@@ -37,11 +37,11 @@ class Scripted:
         self._slots = asyncio.Semaphore(num_slots)
         self._num_open = 0
 
-    async def answer(self, line: RequestLine, tenant: str, turn: Turn) -> LineRecord:  # noqa: ARG002
+    async def answer(self, line: RequestLine, tenant: str, entry: Entry) -> LineRecord:  # noqa: ARG002
         self._num_open += 1
         self.most_open = max(self.most_open, self._num_open)
         async with self._slots:
-            turn.end()
+            entry.end()
             self.asked.append(line.custom_id)
             await asyncio.sleep(0.001)
         self._num_open -= 1

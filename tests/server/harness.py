@@ -184,6 +184,7 @@ class Setup:
     headers: Mapping[str, str] = field(default_factory=dict)
     template: str = TEMPLATE
     takes_priority: bool = False
+    compiler: GrammarCompiler = COMPILER
 
     def build(self, clock: EngineClock) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
@@ -237,7 +238,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
         pooler=POOLER,
-        grammars=COMPILER,
+        grammars=setup.compiler,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
     dialects = dialects_of(

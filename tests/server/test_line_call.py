@@ -10,9 +10,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from octavo.entrypoints.openai.batches.entries import Entry, Interrupted, one_by_one
 from octavo.entrypoints.openai.batches.line_call import MAX_ENGINE_DEATHS, LineCaller
 from octavo.entrypoints.openai.batches.lines import RequestLine
-from octavo.entrypoints.openai.batches.turns import Interrupted, Turn, in_turns
 from octavo.errors import CapacityError, DeadlineUnreachable, EngineDead
 from tests.server.harness import Server, run
 
@@ -30,15 +30,15 @@ async def answer_all(server: Server, handler: Handler, count: int = 1) -> dict[s
     caller = LineCaller(server.app, {"/v1/x": endpoint})
     found: dict[str, int] = {}
 
-    async def work(number: int, turn: Turn) -> None:
+    async def work(number: int, entry: Entry) -> None:
         body = msgspec.Raw(b"%d" % number)
         line = RequestLine(custom_id=str(number), method="POST", url="/v1/x", body=body)
-        record = await caller.answer(line, "tenant", turn)
+        record = await caller.answer(line, "tenant", entry)
         assert record.response is not None
         found[line.custom_id] = record.response.status_code
-        turn.end()
+        entry.end()
 
-    await in_turns(range(count), work)
+    await one_by_one(range(count), work)
     return found
 
 
@@ -121,17 +121,17 @@ def test_one_piece_waits_for_its_turn() -> None:
     begun: list[int] = []
     most_waiting = 0
 
-    async def work(piece: int, turn: Turn) -> None:
+    async def work(piece: int, entry: Entry) -> None:
         nonlocal most_waiting
         begun.append(piece)
         most_waiting = max(most_waiting, len(begun) - num_let_in[0])
         await asyncio.sleep(0)
         num_let_in[0] += 1
-        turn.end()
+        entry.end()
         await asyncio.sleep(0.01)
 
     num_let_in = [0]
-    asyncio.run(in_turns(range(20), work))
+    asyncio.run(one_by_one(range(20), work))
     assert begun == list(range(20))
     assert most_waiting == 1
 
@@ -139,8 +139,8 @@ def test_one_piece_waits_for_its_turn() -> None:
 def test_a_failure_ends_all_pieces_and_is_told_as_it_is() -> None:
     ended: list[int] = []
 
-    async def work(piece: int, turn: Turn) -> None:
-        turn.end()
+    async def work(piece: int, entry: Entry) -> None:
+        entry.end()
         try:
             if piece == 2:
                 raise OSError("disk")
@@ -149,6 +149,6 @@ def test_a_failure_ends_all_pieces_and_is_told_as_it_is() -> None:
             ended.append(piece)
 
     with pytest.raises(OSError, match="disk"):
-        asyncio.run(in_turns(range(5), work))
+        asyncio.run(one_by_one(range(5), work))
     assert sorted(ended) == list(range(len(ended)))
     assert 2 in ended

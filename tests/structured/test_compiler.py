@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ TREE = {
     },
     "$ref": "#/$defs/node",
 }
-TAGS = {
+TAGS: dict[str, Any] = {
     "type": "structural_tag",
     "structures": [{"begin": "<f=x>", "schema": {"type": "object"}, "end": "</f>"}],
     "triggers": ["<f="],
@@ -101,6 +102,10 @@ def test_what_is_well_formed_compiles(
         (StructuredOutputs(structural_tag="{}"), "structural_tag", "structures"),
         (StructuredOutputs(structural_tag=json.dumps({**TAGS, "triggers": ["<g"]})),
          "structural_tag", "none of the triggers"),
+        (StructuredOutputs(structural_tag=json.dumps(
+            {**TAGS, "structures": [{**TAGS["structures"][0], "schema": {"not": {}}}]})),
+         "structural_tag", r"structures\[0\]: JSON schema at /not"),
+        (StructuredOutputs(json='{"const": 1e999}'), "json", "1e999 is beyond a double"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused_and_the_next_one_compiles(

@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from octavo.core.step_load import MeasuredStep
+
 FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
 
 DEADLINE_EXCEEDED = "the deadline of this request passed before its answer was complete"
@@ -135,10 +137,11 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class EngineOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything one step had to say."""
+    """Everything one step had to say. `steps`: measured ones, a step later than they were done."""
 
     outputs: list[SequenceOutput] = []
     finished: list[tuple[str, int, RequestTimes]] = []
+    steps: list[MeasuredStep] = []
     stats: EngineStats = EngineStats()
 
 

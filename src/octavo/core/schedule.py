@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.core.sequence import Sequence
+from octavo.core.step_load import StepLoad, num_attended_tokens
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +56,26 @@ class ScheduledStep:
     sequences: list[ScheduledSequence] = field(default_factory=list)
     num_tokens: int = 0
     moves: list[PageMove] = field(default_factory=list)
+
+
+def load_of(step: ScheduledStep) -> StepLoad:
+    num_logit_rows = decode_attended = prompt_attended = prompt_context = 0
+    for scheduled in step.sequences:
+        num_logit_rows += scheduled.samples
+        num_tokens = scheduled.num_tokens
+        if num_tokens == 1:
+            decode_attended += scheduled.start + 1
+        else:
+            prompt_attended += num_attended_tokens(scheduled.start, num_tokens)
+            prompt_context += scheduled.start + num_tokens
+    return StepLoad(
+        step.num_tokens,
+        len(step.sequences),
+        num_logit_rows,
+        decode_attended,
+        prompt_attended,
+        decode_attended + prompt_context,
+    )
 
 
 class Candidates(NamedTuple):

@@ -217,9 +217,9 @@ class Scheduler:
 
     def finish(self, sequence: Sequence) -> None:
         """End it in whatever state it is, and all of its search if it is a beam. Frees the pages.
-        Idempotent."""
+        Idempotent; one that was never added is nothing to end."""
         for one in self._searches.close(sequence):
-            if not one.is_finished:
+            if one in self._tickets:
                 self._finish(one)
 
     def _finish(self, sequence: Sequence) -> None:

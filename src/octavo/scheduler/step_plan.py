@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from octavo.core.schedule import ScheduledSequence, ScheduledStep
 from octavo.core.sequence import Sequence
-from octavo.scheduler.step_time import StepTimeModel, StepWork, num_attended_tokens
+from octavo.core.step_load import num_attended_tokens
+from octavo.scheduler.step_time import StepTimeModel, StepWork
 
 MIN_CHUNK_TOKENS = 4
 """The first prompt of a step gets so many tokens whatever they cost: prompts always progress. (16

@@ -21,7 +21,7 @@ from octavo.simulate.door import Door
 from octavo.simulate.records import Records
 from octavo.simulate.replica import END, Replica
 from octavo.simulate.routers import make_router
-from octavo.simulate.step_load import StepTimes
+from octavo.simulate.step_times import StepTimes
 
 DEFAULT_MAX_MODEL_LEN = 8192
 

@@ -16,7 +16,7 @@ from octavo.errors import UnsupportedParameter
 from octavo.parsing.call_style import CallStyle
 from octavo.parsing.typed_values import parameter_types, resolve
 from octavo.structured.lark_text import LarkSpelling, quoted
-from octavo.structured.schema_check import escaped
+from octavo.structured.schema_tree import escaped
 from octavo.structured.task import SchemaPart
 
 MAX_DEPTH: Final = 16

@@ -15,6 +15,7 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineObserver
 from octavo.engine.input_processor import strings_in
+from octavo.engine.step_log import StepLog
 from octavo.errors import InvalidRequest, UnsupportedParameter
 from octavo.scheduler.admission.admission import Admission
 from octavo.scheduler.admission.demand import Demand
@@ -24,17 +25,19 @@ TIMEOUT_HEADER = "X-Request-Timeout"
 
 
 class FrontObserver:
-    """An `EngineObserver`: tells another one, and lets admission learn."""
+    """An `EngineObserver`: tells another one, lets admission learn, and logs steps."""
 
-    def __init__(self, observer: EngineObserver, admission: Admission) -> None:
+    def __init__(self, observer: EngineObserver, admission: Admission, steps: StepLog) -> None:
         self._observer = observer
         self._admission = admission
+        self._steps = steps
 
     def submitted(self, request: EngineRequest) -> None:
         self._observer.submitted(request)
 
     def stepped(self, outputs: EngineOutputs) -> None:
         self._admission.load = outputs.stats
+        self._steps.add(outputs.steps)
         for _, _, times in outputs.finished:
             self._admission.estimates.finished(times)
         self._observer.stepped(outputs)

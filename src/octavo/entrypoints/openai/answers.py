@@ -5,26 +5,25 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
-from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
+from octavo.entrypoints.openai.errors import INTERNAL_ERROR, ErrorDetail, error_detail
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
 from octavo.entrypoints.openai.open_requests import Generation, Ticket
 from octavo.entrypoints.openai.responses import FinishReason, Usage
 from octavo.entrypoints.openai.streaming import (
     EventStream,
     client_closed,
-    event,
     unless_disconnected,
 )
 from octavo.entrypoints.openai.usage import UsageCounter
@@ -34,13 +33,21 @@ logger = logging.getLogger(__name__)
 
 
 class EventWriter(Protocol):
-    """The wire form of one response's events."""
+    """The wire form of one response's events. `ping` is sent where there was nothing for long."""
+
+    ping: bytes
+
+    def begin(self) -> bytes:
+        """What precedes the first output."""
 
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         """The events that say `output`: none, one or several."""
 
     def end(self) -> bytes:
         """What follows the last output."""
+
+    def fail(self, error: ErrorDetail) -> bytes:
+        """What follows instead if there is an error."""
 
 
 class Turn(Protocol):
@@ -128,6 +135,24 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
     return records, counter.usage()
 
 
+async def respond_apart(
+    incoming: Incoming,
+    body: GenerationRequest,
+    turn: Turn,
+    answer: Answer,
+) -> Callable[[], Awaitable[Response]]:
+    """Admit, and return what answers as if nobody could go away. It must be awaited, once."""
+    ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
+
+    async def work() -> Response:
+        try:
+            return await _whole(incoming, body, ticket, turn, answer)
+        finally:
+            ticket.close()
+
+    return work
+
+
 async def respond(
     incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
 ) -> Response:
@@ -146,8 +171,11 @@ async def respond(
         generation = await unless_disconnected(incoming.request, begin)
         if generation is None:
             return client_closed()
-        events = _Events(generation, answer.writer(generation))
-        stream = EventStream(events.next, ticket.close, options.stream_ping_seconds)
+        interval = _Interval(body.stream_interval or 1)
+        events = _Events(generation, answer.writer(generation), interval)
+        stream = EventStream(
+            events.next, ticket.close, options.stream_ping_seconds, events.writer.ping
+        )
         stack.pop_all()
         return stream
 
@@ -188,30 +216,68 @@ class Scheduling(NamedTuple):
         return replace(request, **self._asdict())
 
 
+class _Interval:
+    """Puts outputs of one choice together until they have so many tokens. A choice's first and last
+    output are not held back."""
+
+    def __init__(self, num_tokens: int) -> None:
+        self._num_tokens = num_tokens
+        self._begun: set[int] = set()
+        self._held: dict[int, SequenceOutput] = {}
+
+    def due(
+        self, news: Sequence[tuple[int, SequenceOutput]]
+    ) -> Sequence[tuple[int, SequenceOutput]]:
+        if self._num_tokens == 1:
+            return news
+        due = []
+        for choice, output in news:
+            if choice in self._held:
+                output = merge_outputs(self._held.pop(choice), output)
+            is_full = len(output.token_ids) >= self._num_tokens
+            if is_full or output.finish_reason is not None or choice not in self._begun:
+                due.append((choice, output))
+                self._begun.add(choice)
+            else:
+                self._held[choice] = output
+        return due
+
+    def rest(self) -> list[tuple[int, SequenceOutput]]:
+        """What is held when nothing more comes."""
+        rest = list(self._held.items())
+        self._held.clear()
+        return rest
+
+
 class _Events:
     """A generation as bytes: all that is new in one piece, and the end with the last output."""
 
-    def __init__(self, generation: Generation, writer: EventWriter) -> None:
+    def __init__(self, generation: Generation, writer: EventWriter, interval: _Interval) -> None:
+        self.writer = writer
         self._generation = generation
-        self._writer = writer
+        self._interval = interval
+        self._has_begun = False
         self._is_over = False
 
     async def next(self) -> bytes:
         """Nothing at the end. An error after the status line is the last event; the end mark does
         not follow it."""
-        data = b""
+        data = b"" if self._has_begun else self.writer.begin()
+        self._has_begun = True
         try:
             while not data and not self._is_over:
-                news = await self._generation.news()
-                data = b"".join([self._writer.write(choice, output) for choice, output in news])
+                data = self._written(self._interval.due(await self._generation.news()))
                 if self._generation.is_over:
                     self._is_over = True
-                    data += self._writer.end()
+                    data += self.writer.end()
         except RequestError as error:
             self._is_over = True
-            return event(error_body(error))
+            return self._written(self._interval.rest()) + self.writer.fail(error_detail(error))
         except Exception:
             logger.exception("a stream failed")
             self._is_over = True
-            return event(INTERNAL_ERROR)
+            return self.writer.fail(INTERNAL_ERROR.error)
         return data
+
+    def _written(self, outputs: Iterable[tuple[int, SequenceOutput]]) -> bytes:
+        return b"".join([self.writer.write(choice, output) for choice, output in outputs])

@@ -13,6 +13,7 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
+from octavo.engine.step_log import StepLog
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
 from octavo.entrypoints.openai.batches.service import BatchService
@@ -56,11 +57,12 @@ def build_app(
     """
     app = Application(routes=[_route(endpoint) for endpoint in ENDPOINTS])
     admission = Admission(tenants, _bounds(model, options), order)
-    client.observe(FrontObserver(metrics, admission))
+    steps = StepLog()
+    client.observe(FrontObserver(metrics, admission, steps))
     share = PatientShare.of(model.max_num_seqs, options.batch_num_seqs)
     open_requests = OpenRequests(admission, metrics.refused, share)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests, batches
+        client, inputs, model, options, metrics, tenants, open_requests, steps, batches
     )
     app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
     app.state.document = ApiDocument(ENDPOINTS)

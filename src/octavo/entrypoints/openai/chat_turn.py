@@ -13,6 +13,11 @@ from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.open_requests import Generation
 from octavo.entrypoints.openai.parsed_answers import ParsedAnswers
 from octavo.entrypoints.openai.sampling import chat_params
+from octavo.entrypoints.openai.template_fields import (
+    checked_documents,
+    checked_switches,
+    wants_generation_prompt,
+)
 from octavo.entrypoints.openai.tool_choice import answer_form, template_tools
 from octavo.errors import UnsupportedParameter
 from octavo.structured.answer_grammar import ReasoningState
@@ -34,6 +39,9 @@ class ChatTurn:
             body, context.model.dialects, takes_auto=context.options.enable_auto_tool_choice
         )
         self._template_kwargs = _template_kwargs(body, context.inputs.template)
+        self._adds_prompt = wants_generation_prompt(
+            body.add_generation_prompt, is_continued=body.continue_final_message
+        )
         self._reasoning_state: ReasoningState = "none"
         if self.params.use_beam_search and not self._form.is_free:
             raise UnsupportedParameter(
@@ -44,13 +52,24 @@ class ChatTurn:
             )
 
     @property
+    def echo(self) -> str:
+        """What stands before the answer if the client wants the text back that it goes on with."""
+        last = self._body.messages[-1] if self._body.messages else {}
+        if not self._body.echo or last.get("role") != "assistant":
+            return ""
+        content = last.get("content")
+        if isinstance(content, str):
+            return content
+        return "".join(str(part["text"]) for part in content or () if "text" in part)
+
+    @property
     def prompts(self) -> list[object]:
         """All that will be read, as far as its size tells how long that takes."""
         return [[*self._body.messages, self._template_kwargs]]
 
     async def make_requests(self) -> list[EngineRequest]:
         incoming, inputs, form = self._incoming, self._incoming.context.inputs, self._form
-        ids = await incoming.work(self._encode)
+        ids = await self.prompt_ids()
         state = self._reasoning_state = form.reasoning_state(inputs.tokenizer, ids)
         grammar = ""
         if not form.is_free:
@@ -66,6 +85,10 @@ class ChatTurn:
         )
         return [request]
 
+    async def prompt_ids(self) -> list[int]:
+        """What the model is given to read."""
+        return await self._incoming.work(self._encode)
+
     def answers(self, generation: Generation) -> ParsedAnswers:
         return ParsedAnswers(
             generation,
@@ -77,7 +100,9 @@ class ChatTurn:
     def _encode(self) -> list[int]:
         return self._incoming.context.inputs.encode_messages(
             self._body.messages,
-            add_generation_prompt=self._body.add_generation_prompt,
+            add_generation_prompt=self._adds_prompt,
+            continue_final_message=self._body.continue_final_message,
+            add_special_tokens=self._body.add_special_tokens,
             template_kwargs=self._template_kwargs,
         )
 
@@ -91,7 +116,8 @@ def _template_kwargs(body: ChatRequest, template: ChatTemplate | None) -> Mappin
         kwargs["tools"] = tools
     if body.reasoning_effort is not None:
         kwargs |= _effort(body.reasoning_effort, known)
-    return kwargs | (body.chat_template_kwargs or {})
+    kwargs |= checked_documents(body.documents, template)
+    return kwargs | checked_switches(body.chat_template_kwargs, template)
 
 
 def _effort(effort: str, known: frozenset[str]) -> dict[str, object]:

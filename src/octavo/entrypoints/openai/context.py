@@ -16,9 +16,10 @@ from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import NO_ANSWER, InputProcessor
+from octavo.engine.step_log import StepLog
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
+from octavo.entrypoints.openai.batches.entries import Entry
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.batches.turns import Turn
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.request_id import name_request, request_id_of
@@ -62,6 +63,7 @@ class ServerContext:
     metrics: EngineMetrics
     tenants: Tenants
     open_requests: OpenRequests
+    steps: StepLog
     batches: BatchService | None = None
 
 
@@ -82,10 +84,10 @@ class Incoming:
         return str(self.request.state.tenant)
 
     @property
-    def turn(self) -> Turn | None:
+    def entry(self) -> Entry | None:
         """Of a line of a batch: nobody waits for its answer, and it steps back behind others."""
-        turn: Turn | None = getattr(self.request.state, "turn", None)
-        return turn
+        entry: Entry | None = getattr(self.request.state, "entry", None)
+        return entry
 
     @property
     def limits(self) -> TenantLimits:
@@ -100,12 +102,12 @@ class Incoming:
     def priority(self, body: EngineBody) -> int:
         """What the client asks for; of a line of a batch the least urgent that its tenant has."""
         asked = priority_of(body.priority, self.limits, is_used=self.context.model.takes_priority)
-        return asked if self.turn is None else self.limits.max_priority
+        return asked if self.entry is None else self.limits.max_priority
 
     def deadline(self, body: EngineBody) -> float | None:
         """In time.time() seconds."""
         header = self.request.headers.get(TIMEOUT_HEADER)
-        default = self.context.options.request_timeout if self.turn is None else None
+        default = self.context.options.request_timeout if self.entry is None else None
         return deadline_of(self.arrival_time, body.timeout, header, default)
 
     async def admit(
@@ -153,10 +155,10 @@ class Incoming:
     async def _admit(self, body: EngineBody, demand: Demand, response_id: str) -> Ticket:
         labels = (request_id_of(self.request), body.request_id)
         names = {response_id, *filter(None, labels)}
-        if self.turn is None:
+        if self.entry is None:
             return self.context.open_requests.admit(self.tenant, demand, names)
         ticket = await self.context.open_requests.admit_patiently(self.tenant, demand, names)
-        self.turn.end()
+        self.entry.end()
         return ticket
 
     async def compiled(self, body: StructuredFields, task: GrammarTask) -> str:
@@ -181,7 +183,7 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
     """
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, EngineBody) and not hasattr(request.state, "turn"):
+    if issubclass(kind, EngineBody) and not hasattr(request.state, "entry"):
         context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options)
     incoming = Incoming(context, request, len(data), arrival_time)

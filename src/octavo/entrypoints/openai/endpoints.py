@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from octavo.engine.step_log import StepReport
 from octavo.entrypoints.openai import responses, utility_routes
 from octavo.entrypoints.openai.batches import batch_routes, file_routes
 from octavo.entrypoints.openai.batches.objects import (
@@ -198,6 +199,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=utility_routes.metrics,
         summary="Metrics for Prometheus.",
         text_type=CONTENT_TYPE_LATEST.partition(";")[0],
+    ),
+    Endpoint(
+        method="GET",
+        path="/steps",
+        handler=utility_routes.steps,
+        summary="The engine's latest steps, and how long they took.",
+        answer=StepReport,
     ),
     Endpoint(
         method="GET",

@@ -26,8 +26,12 @@ INTERNAL_ERROR = ErrorBody(
 )
 
 
+def error_detail(error: RequestError) -> ErrorDetail:
+    return ErrorDetail(error.message, error.type, error.param, error.code)
+
+
 def error_body(error: RequestError) -> ErrorBody:
-    return ErrorBody(ErrorDetail(error.message, error.type, error.param, error.code))
+    return ErrorBody(error_detail(error))
 
 
 def error_response(error: RequestError) -> Response:

@@ -17,6 +17,8 @@ from octavo.core.sampling_params import (
     RANGES,
 )
 
+STREAM_INTERVAL: Final = Range("stream_interval", 1, 65536)
+
 FIELD_RANGES: Final = MappingProxyType(
     {
         limits.name: limits
@@ -28,8 +30,8 @@ FIELD_RANGES: Final = MappingProxyType(
             Range("top_logprobs", 0, MAX_LOGPROBS),
             Range("max_completion_tokens", 0, 2**31 - 1),
             Range("dimensions", 1, 2**31 - 1),
-            Range("truncate_prompt_tokens", -1, 2**31 - 1),
             Range("top_n", 0, 2**31 - 1),
+            STREAM_INTERVAL,
         )
     }
 )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ from octavo.scheduler.admission.demand import LEAST_DEMAND, Demand, Grant, Refus
 
 PATIENT_POLL_SECONDS = 1.0
 """Who waits patiently looks again after this, for what is learned by time alone."""
+
+
+OTHERS_LINGER_SECONDS = 2.0
+"""Who was answered may soon come back: only after this are patient requests alone."""
 
 
 class GenerationFailed(RequestError):
@@ -191,6 +196,7 @@ class OpenRequests:
         self._share = share
         self._clock = clock
         self._num_patient_sequences = 0
+        self._others_left_at = -math.inf
         self._changed = asyncio.Event()
         self._tickets: set[Ticket] = set()
         self._idle = asyncio.Event()
@@ -241,7 +247,8 @@ class OpenRequests:
 
     def _has_patient_room(self, num_sequences: int) -> bool:
         others = self.admission.num_sequences - self._num_patient_sequences
-        room = self._share.beside if others else self._share.alone
+        is_alone = not others and self._clock() - self._others_left_at > OTHERS_LINGER_SECONDS
+        room = self._share.alone if is_alone else self._share.beside
         num_beyond = self._num_patient_sequences + num_sequences - room
         return num_beyond <= 0 or self._num_patient_sequences == 0
 
@@ -257,6 +264,8 @@ class OpenRequests:
             self.admission.close(ticket.grant, ticket.num_output_tokens, self._clock())
             if ticket.is_patient:
                 self._num_patient_sequences -= ticket.grant.num_sequences
+            else:
+                self._others_left_at = self._clock()
             self._tell()
             if not self._tickets:
                 self._idle.set()

@@ -61,8 +61,8 @@ async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result
 
 
 class EventStream(Response):
-    """Sends what `next_events` returns, until it returns nothing; a comment line when there was
-    nothing for `ping_seconds`.
+    """Sends what `next_events` returns, until it returns nothing; `ping` when there was nothing for
+    `ping_seconds`.
 
     `close` is called in any case, when the events are over or the client is gone.
     """
@@ -74,12 +74,14 @@ class EventStream(Response):
         next_events: Callable[[], Awaitable[bytes]],
         close: Callable[[], None],
         ping_seconds: float,
+        ping: bytes = PING,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache"})
         del self.headers["content-length"]
         self._next_events = next_events
         self._close = close
         self._ping_seconds = ping_seconds
+        self._ping_event = ping
         self._is_due = False
 
     async def __call__(
@@ -118,7 +120,9 @@ class EventStream(Response):
             self._is_due = True
             await asyncio.sleep(self._ping_seconds)
             if self._is_due:
-                await send({"type": "http.response.body", "body": PING, "more_body": True})
+                await send(
+                    {"type": "http.response.body", "body": self._ping_event, "more_body": True}
+                )
 
 
 async def _cancel(*tasks: asyncio.Future[Any]) -> None:

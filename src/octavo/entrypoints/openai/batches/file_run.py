@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from octavo.entrypoints.openai.batches.entries import Entry, one_by_one
 from octavo.entrypoints.openai.batches.job import Answerer
 from octavo.entrypoints.openai.batches.lines import (
     LineError,
@@ -24,7 +25,6 @@ from octavo.entrypoints.openai.batches.lines import (
     read_lines,
     read_records,
 )
-from octavo.entrypoints.openai.batches.turns import Turn, in_turns
 
 OnRecord = Callable[[LineRecord], None]
 
@@ -89,9 +89,9 @@ async def answer_file(
         out.flush()
         on_record(record)
 
-    async def work(line: Numbered, turn: Turn) -> None:
+    async def work(line: Numbered, entry: Entry) -> None:
         if not isinstance(line.content, Exception):
-            write(await answerer.answer(line.content, "", turn))
+            write(await answerer.answer(line.content, "", entry))
             return
         message = f"line {line.number}: {line.content.message}"
         write(
@@ -107,4 +107,4 @@ async def answer_file(
         for line in lines
         if isinstance(line.content, Exception) or line.content.custom_id not in done
     )
-    await in_turns(left, work)
+    await one_by_one(left, work)

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from octavo.entrypoints.openai.batches.batch_store import BatchStore
+from octavo.entrypoints.openai.batches.entries import Entry, one_by_one
 from octavo.entrypoints.openai.batches.file_store import FileStore, OpenFile
 from octavo.entrypoints.openai.batches.lines import (
     LineError,
@@ -32,7 +33,6 @@ from octavo.entrypoints.openai.batches.objects import (
     BatchRecord,
     BatchUsage,
 )
-from octavo.entrypoints.openai.batches.turns import Turn, in_turns
 from octavo.errors import RequestTooLarge
 
 logger = logging.getLogger(__name__)
@@ -50,12 +50,12 @@ CANCELLED = LineError(
 class Answerer(Protocol):
     """Makes the record of a line, whatever comes of it."""
 
-    async def answer(self, line: RequestLine, tenant: str, turn: Turn) -> LineRecord:
+    async def answer(self, line: RequestLine, tenant: str, entry: Entry) -> LineRecord:
         """Raises `Interrupted` when the server stops."""
 
 
 class BatchJob:
-    """`run` is one task; `cancel` is called from others."""
+    """`run` is one task; `cancel` is called from others. Its input is held until it is over."""
 
     def __init__(
         self,
@@ -104,8 +104,7 @@ class BatchJob:
     async def fail(self, errors: list[BatchError]) -> None:
         """Without results."""
         self.batch.errors = BatchErrors(data=errors)
-        self.batch.status, self.batch.failed_at = "failed", self._now()
-        await self._batches.save(self.record)
+        await self._close("failed")
 
     async def _check(self) -> None:
         num_lines, errors = await asyncio.to_thread(
@@ -156,11 +155,11 @@ class BatchJob:
         return "completed"
 
     async def _answer_lines(self, results: Results) -> None:
-        async def work(line: RequestLine, turn: Turn) -> None:
-            results.add(await self._answerer.answer(line, self.record.tenant, turn))
+        async def work(line: RequestLine, entry: Entry) -> None:
+            results.add(await self._answerer.answer(line, self.record.tenant, entry))
             self._done.add(line.custom_id)
 
-        await in_turns(self._lines_left(), work)
+        await one_by_one(self._lines_left(), work)
 
     def _lines_left(self) -> Iterator[RequestLine]:
         with self._input_path.open("rb") as file:
@@ -177,8 +176,12 @@ class BatchJob:
             await self._give_up(EXPIRED if ending == "expired" else CANCELLED, results)
         batch.output_file_id = await self._publish(results.output, "output")
         batch.error_file_id = await self._publish(results.errors, "error")
-        batch.status = ending
-        setattr(batch, f"{ending}_at", self._now())
+        await self._close(ending)
+
+    async def _close(self, ending: Ending) -> None:
+        self._files.release(self.batch.input_file_id)
+        self.batch.status = ending
+        setattr(self.batch, f"{ending}_at", self._now())
         await self._batches.save(self.record)
 
     async def _give_up(self, reason: LineError, results: Results) -> None:

@@ -19,8 +19,8 @@ from starlette.responses import Response
 
 from octavo.engine.client import EngineClient
 from octavo.entrypoints.openai.batches.disk import new_name
+from octavo.entrypoints.openai.batches.entries import Entry, Interrupted
 from octavo.entrypoints.openai.batches.lines import LineRecord, LineResponse, RequestLine
-from octavo.entrypoints.openai.batches.turns import Interrupted, Turn
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ServerContext
@@ -72,9 +72,9 @@ class LineCaller:
         self._open_requests = context.open_requests
         self._suspects = asyncio.Lock()
 
-    async def answer(self, line: RequestLine, tenant: str, turn: Turn) -> LineRecord:
+    async def answer(self, line: RequestLine, tenant: str, entry: Entry) -> LineRecord:
         """What came of a line, whatever it was. Raises `Interrupted` when the server stops."""
-        response = await self._respond(line, tenant, turn)
+        response = await self._respond(line, tenant, entry)
         return LineRecord(
             custom_id=line.custom_id,
             response=LineResponse(
@@ -84,10 +84,10 @@ class LineCaller:
             ),
         )
 
-    async def _respond(self, line: RequestLine, tenant: str, turn: Turn) -> Response:
+    async def _respond(self, line: RequestLine, tenant: str, entry: Entry) -> Response:
         try:
             self._check(line)
-            return await self._outliving_engines(line, tenant, turn)
+            return await self._outliving_engines(line, tenant, entry)
         except RequestError as error:
             return error_response(error)
         except Interrupted:
@@ -96,25 +96,25 @@ class LineCaller:
             logger.exception("a line of a batch failed")
             return json_response(INTERNAL_ERROR, status=500)
 
-    async def _outliving_engines(self, line: RequestLine, tenant: str, turn: Turn) -> Response:
+    async def _outliving_engines(self, line: RequestLine, tenant: str, entry: Entry) -> Response:
         """Lines that an engine died with come back one at a time, so that the one that kills
         engines does not take the others with it."""
         try:
-            return await self._when_admitted(line, tenant, turn)
+            return await self._when_admitted(line, tenant, entry)
         except EngineDead:
             await self._until_healthy()
         async with self._suspects:
             for _ in range(MAX_ENGINE_DEATHS - 2):
                 try:
-                    return await self._when_admitted(line, tenant, turn)
+                    return await self._when_admitted(line, tenant, entry)
                 except EngineDead:
                     await self._until_healthy()
-            return await self._when_admitted(line, tenant, turn)
+            return await self._when_admitted(line, tenant, entry)
 
-    async def _when_admitted(self, line: RequestLine, tenant: str, turn: Turn) -> Response:
+    async def _when_admitted(self, line: RequestLine, tenant: str, entry: Entry) -> Response:
         while True:
             try:
-                return await self._call(line, tenant, turn)
+                return await self._call(line, tenant, entry)
             except DeadlineUnreachable:
                 raise
             except CapacityError as refusal:
@@ -122,7 +122,7 @@ class LineCaller:
                     raise Interrupted from None
                 await asyncio.sleep(refusal.retry_after_seconds)
 
-    async def _call(self, line: RequestLine, tenant: str, turn: Turn) -> Response:
+    async def _call(self, line: RequestLine, tenant: str, entry: Entry) -> Response:
         receive = _Body(bytes(line.body)).receive
         scope = {
             "type": "http",
@@ -134,7 +134,7 @@ class LineCaller:
             "query_string": b"",
             "headers": [(b"content-type", b"application/json")],
             "app": self._app,
-            "state": {"tenant": tenant, "turn": turn},
+            "state": {"tenant": tenant, "entry": entry},
         }
         return await self._endpoints[line.url](Request(scope, receive))
 

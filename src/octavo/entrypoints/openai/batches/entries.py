@@ -17,7 +17,7 @@ class Interrupted(Exception):
     """The server stops. What was not finished must be done again by the next one."""
 
 
-class Turn:
+class Entry:
     """Is over when its piece was let in, or has ended without."""
 
     def __init__(self) -> None:
@@ -31,7 +31,9 @@ class Turn:
         await self._is_over.wait()
 
 
-async def in_turns(pieces: Iterable[Piece], work: Callable[[Piece, Turn], Awaitable[None]]) -> None:
+async def one_by_one(
+    pieces: Iterable[Piece], work: Callable[[Piece, Entry], Awaitable[None]]
+) -> None:
     """Begin `work` on each piece when the turn of the one before is over; return when all is done.
 
     Raises `Interrupted` after what was begun has ended, if any piece did; another exception ends
@@ -39,21 +41,21 @@ async def in_turns(pieces: Iterable[Piece], work: Callable[[Piece, Turn], Awaita
     """
     is_interrupted = False
 
-    async def one(piece: Piece, turn: Turn) -> None:
+    async def one(piece: Piece, entry: Entry) -> None:
         nonlocal is_interrupted
         try:
-            await work(piece, turn)
+            await work(piece, entry)
         except Interrupted:
             is_interrupted = True
         finally:
-            turn.end()
+            entry.end()
 
     try:
         async with asyncio.TaskGroup() as tasks:
             for piece in pieces:
-                turn = Turn()
-                tasks.create_task(one(piece, turn))
-                await turn.wait()
+                entry = Entry()
+                tasks.create_task(one(piece, entry))
+                await entry.wait()
                 if is_interrupted:
                     break
     except ExceptionGroup as failures:

@@ -8,6 +8,15 @@ from octavo.core.pooling import Pooling
 from octavo.core.sampling_params import SamplingParams
 
 
+class ThinkingBudget(msgspec.Struct, frozen=True):
+    """An answer that begins with `begin_token_id` (or whose prompt ends with it, if that is None)
+    is reasoning up to `end_token_id`, which is appended after `max_tokens` tokens of it."""
+
+    max_tokens: int
+    end_token_id: int
+    begin_token_id: int | None = None
+
+
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`request_id` is ours and unique, never the client's. `arrival_time` is time.time() seconds.
 
@@ -21,7 +30,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     `grammar` is what became of their `structured_outputs`: the text of one that has been tried.
     With `pooling` the answer is one vector, of the prompt, and `max_tokens` is 0.
     `shown_token_ids` are control tokens that are text even where others are skipped: the marks by
-    which calls and reasoning are told from the rest.
+    which calls and reasoning are told from the rest. `thinking` bounds the reasoning.
     """
 
     request_id: str
@@ -39,3 +48,4 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     grammar: str = ""
     pooling: Pooling | None = None
     shown_token_ids: list[int] = []
+    thinking: ThinkingBudget | None = None

@@ -14,7 +14,7 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from octavo.core.pooling import Pooler, PoolingParams
-from octavo.core.request import EngineRequest
+from octavo.core.request import EngineRequest, ThinkingBudget
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from octavo.sampling.processors.guarded import GuardedProcessors
@@ -198,6 +198,7 @@ class InputProcessor:
         cache_salt: str = "",
         grammar: str | None = None,
         shown_token_ids: Sequence[int] = (),
+        thinking: ThinkingBudget | None = None,
     ) -> EngineRequest:
         """A request of encoded ids, which come from the field `param`. Without `grammar`, what the
         answer must be is compiled here, which may take a second. Raises as `completion`."""
@@ -218,6 +219,7 @@ class InputProcessor:
             ),
             grammar=self._grammar(params) if grammar is None else grammar,
             shown_token_ids=list(shown_token_ids),
+            thinking=thinking,
         )
 
     def _truncated(self, ids: list[int], params: SamplingParams) -> list[int]:

@@ -221,9 +221,11 @@ class ScriptedChoice:
         return self.fallback(context, seed)
 
 
-def run(scenario: Scenario, setup: Setup | None = None) -> None:
+def run(
+    scenario: Scenario, setup: Setup | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> None:
     """Run `scenario` against a fresh server; then the engine must be idle and empty."""
-    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), TIMEOUT_SECONDS))
+    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), timeout_seconds))
 
 
 async def _run(scenario: Scenario, setup: Setup) -> None:

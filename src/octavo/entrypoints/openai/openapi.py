@@ -143,7 +143,7 @@ def _parameters(endpoint: Endpoint) -> Iterable[Schema]:
         schema = msgspec.json.schema(kind)
         yield {"name": name, "in": "query", "required": False, "schema": schema}
     if endpoint.request is not None and issubclass(endpoint.request, EngineBody):
-        seconds: Schema = {"type": "number", "exclusiveMinimum": 0}
+        seconds = _in_range({"type": "number"}, FIELD_RANGES["timeout"])
         yield {"name": TIMEOUT_HEADER, "in": "header", "required": False, "schema": seconds}
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
@@ -136,21 +137,13 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
 
 
 async def respond_apart(
-    incoming: Incoming,
-    body: GenerationRequest,
-    turn: Turn,
-    answer: Answer,
-) -> Callable[[], Awaitable[Response]]:
-    """Admit, and return what answers as if nobody could go away. It must be awaited, once."""
+    incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
+) -> asyncio.Task[Response]:
+    """Admit, and answer in a task that goes on when the client goes away. Raises `RequestError`."""
     ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
-
-    async def work() -> Response:
-        try:
-            return await _whole(incoming, body, ticket, turn, answer)
-        finally:
-            ticket.close()
-
-    return work
+    task = asyncio.create_task(_whole(incoming, body, ticket, turn, answer))
+    task.add_done_callback(lambda _: ticket.close())
+    return task
 
 
 async def respond(

@@ -25,6 +25,7 @@ from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.request_id import name_request, request_id_of
 from octavo.entrypoints.openai.request_limits import check_limits
 from octavo.entrypoints.openai.requests import decode_request
+from octavo.entrypoints.openai.responses_api.store import ResponseStore
 from octavo.entrypoints.openai.structured import in_terms_of
 from octavo.entrypoints.openai.structured_fields import StructuredFields
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTimeout, RequestTooLarge
@@ -64,6 +65,7 @@ class ServerContext:
     tenants: Tenants
     open_requests: OpenRequests
     steps: StepLog
+    responses: ResponseStore
     batches: BatchService | None = None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from octavo.core.schedule import ScheduledStep, StepResult
-from octavo.engine.grammars import SequenceGrammars
+from octavo.engine.grammars import LoadVocabulary, SequenceGrammars
 from tests.fakes import ByteTokenizer, FakeRunner
 from tests.structured.vocabularies import byte_vocabulary
 
@@ -25,11 +25,12 @@ class MaskedRunner(FakeRunner):
         choose: Callable[[list[int], int], int] | None = None,
         *,
         obeys: bool = True,
+        load_vocabulary: LoadVocabulary = byte_vocabulary,
         fail_on: Iterable[int] = (),
         on_run: Callable[[ScheduledStep], None] | None = None,
     ) -> None:
         super().__init__(num_pages, page_tokens, choose, fail_on=fail_on, on_run=on_run)
-        self.grammars = SequenceGrammars(VOCAB, byte_vocabulary)
+        self.grammars = SequenceGrammars(VOCAB, load_vocabulary)
         self._obeys = obeys
 
     def run(self, step: ScheduledStep) -> StepResult:

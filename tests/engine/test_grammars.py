@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable
 
 import jsonschema
@@ -14,7 +15,7 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.engine.engine import Engine
-from octavo.engine.grammars import SequenceGrammars
+from octavo.engine.grammars import LoadVocabulary
 from octavo.errors import InvalidRequest
 from octavo.structured.grammar_text import grammar_text
 from octavo.structured.vocabulary import GrammarVocabulary
@@ -27,7 +28,8 @@ from tests.fakes import (
     make_request,
     make_scheduler,
 )
-from tests.masked_runner import VOCAB, MaskedRunner
+from tests.masked_runner import MaskedRunner
+from tests.structured.vocabularies import byte_vocabulary
 
 SCHEMA = {
     "type": "object",
@@ -45,12 +47,21 @@ Key = tuple[str, int]
 
 
 class Rig:
-    def __init__(self, *, obeys: bool = True, num_pages: int = 64, swap_slots: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        obeys: bool = True,
+        num_pages: int = 64,
+        swap_slots: int = 0,
+        load_vocabulary: LoadVocabulary = byte_vocabulary,
+    ) -> None:
         self.scheduler = make_scheduler(
             num_pages=num_pages, eos_token_ids=frozenset({EOS}), num_swap_slots=swap_slots
         )
         kv = self.scheduler.kv
-        self.runner = MaskedRunner(kv.num_slots // kv.page_tokens, 4, obeys=obeys)
+        self.runner = MaskedRunner(
+            kv.num_slots // kv.page_tokens, 4, obeys=obeys, load_vocabulary=load_vocabulary
+        )
         self.engine = Engine(
             self.scheduler, self.runner, ByteTokenizer(), grammars=self.runner.grammars
         )
@@ -178,8 +189,7 @@ def test_a_vocabulary_that_cannot_be_loaded_is_the_error_of_who_needs_it(max_tok
     def fail() -> GrammarVocabulary:
         raise OSError("the file is gone")
 
-    rig = Rig()
-    rig.runner.grammars = rig.engine._grammars = SequenceGrammars(VOCAB, fail)
+    rig = Rig(load_vocabulary=fail)
     said = rig.run(structured(LETTERS, max_tokens=max_tokens, n=2), free("other"))
     assert [reason(said["r", i]) for i in range(2)] == ["error", "error"]
     assert joined_ids(said["r", 0]) == []
@@ -229,3 +239,25 @@ def test_a_stop_token_ends_a_text_that_may_end() -> None:
         assert joined_ids(said["r", 0])[-1] == EOS > BYTE_VOCAB
         lengths.add(len(text))
     assert len(lengths) > 2
+
+
+def test_others_run_while_a_grammar_is_compiled_and_an_abort_does_not_wait() -> None:
+    gate = threading.Event()
+
+    def load() -> GrammarVocabulary:
+        assert gate.wait(30)
+        return byte_vocabulary()
+
+    rig = Rig(load_vocabulary=load)
+    for request in (structured(LETTERS, n=2), structured(LETTERS, name="gone"), free("other")):
+        rig.engine.submit(request)
+    while ("other", 0) not in rig.said or reason(rig.said["other", 0]) is None:
+        rig.step()
+    assert set(rig.said) == {("other", 0)}
+    rig.engine.abort("gone")
+    rig.step()
+    assert reason(rig.said["gone", 0]) == "abort"
+    assert rig.engine.has_work
+    gate.set()
+    said = rig.run()
+    assert [reason(said["r", index]) for index in range(2)] == ["stop", "stop"]

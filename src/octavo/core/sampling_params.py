@@ -41,10 +41,13 @@ RANGES = (
     Range("logprobs", 0, MAX_LOGPROBS),
     Range("prompt_logprobs", 0, MAX_LOGPROBS),
     Range("length_penalty", -10.0, 10.0),
+    Range("truncate_prompt_tokens", -1, _MANY),
     *FILTER_RANGES,
 )
 """Of single numbers. `n`, `best_of` and `beam_width` have bounds that depend on each other."""
-_OPTIONAL = frozenset({"seed", "max_tokens", "logprobs", "prompt_logprobs"})
+_OPTIONAL = frozenset(
+    {"seed", "max_tokens", "logprobs", "prompt_logprobs", "truncate_prompt_tokens"}
+)
 
 _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("temperature", (0.0, 1.0)),
@@ -88,6 +91,9 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     With `structured_outputs` the answer has that form, unless a limit of length or a stop string
     ends it early. Bias and bans act among the tokens that the form allows.
 
+    `truncate_prompt_tokens` keeps so many tokens of a prompt, -1 as many as fit beside max_tokens;
+    `truncation_side` is where tokens are left out.
+
     `logits_processors` are those that `--logits-processors` loaded (`docs/sampling.md`).
     """
 
@@ -120,6 +126,8 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     early_stopping: bool | Literal["never"] = False
     structured_outputs: StructuredOutputs | None = None
     logits_processors: list[ProcessorCall] | None = None
+    truncate_prompt_tokens: int | None = None
+    truncation_side: Literal["left", "right"] = "left"
 
     def __post_init__(self) -> None:
         check_integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
@@ -131,6 +139,16 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
             raise InvalidRequest(
                 f"min_tokens is {self.min_tokens}, more than max_tokens {self.max_tokens}",
                 param="min_tokens",
+            )
+        if self.truncate_prompt_tokens == 0:
+            raise InvalidRequest(
+                "truncate_prompt_tokens is 0; -1, or 1 and more, is allowed",
+                param="truncate_prompt_tokens",
+            )
+        if self.truncation_side not in ("left", "right"):
+            raise InvalidRequest(
+                f"truncation_side is {self.truncation_side!r}; 'left' or 'right' is allowed",
+                param="truncation_side",
             )
         self._check_stops()
         self._check_logit_bias()

@@ -25,8 +25,10 @@ from octavo.core.outputs import (
 )
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
+from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
+from octavo.engine.compiling import CompilingRequests
+from octavo.engine.forced_tokens import ForcedTokens, LeftGrammar
 from octavo.engine.grammars import SequenceGrammars
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.picks import BestOf
@@ -37,7 +39,6 @@ from octavo.engine.step_meter import StepMeter
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
-from octavo.scheduler.stopping import Finish, finish_of
 
 MAX_FAILED_STEPS = 3
 """So many failed steps in a row are no accident: the engine gives up."""
@@ -89,6 +90,10 @@ class Engine:
         self._snapshots = Snapshots(scheduler)
         self._outputs = OutputProcessor(tokenizer)
         self._grammars = grammars
+        self._compiling = None if grammars is None else CompilingRequests(grammars)
+        self._forced = ForcedTokens(
+            grammars, scheduler.config.eos_token_ids, scheduler.max_sequence_tokens
+        )
         self._can_write = tokenizer is not None
         self._seeds = random.Random(seed)
         self._clock = clock
@@ -104,7 +109,11 @@ class Engine:
     @property
     def has_work(self) -> bool:
         """Whether `step` has anything to compute or to say."""
-        return self._scheduler.has_work or bool(self._said) or self._is_dead
+        return self._can_step or bool(self._compiling) or self._is_dead
+
+    @property
+    def _can_step(self) -> bool:
+        return self._scheduler.has_work or bool(self._said)
 
     def submit(self, request: EngineRequest) -> None:
         """Take a request. Raises `RequestError` if it can never run, or `EngineDead`."""
@@ -128,12 +137,26 @@ class Engine:
         self._live[request.request_id] = sequences
         if request.sampling_params.picks_best and not request.sampling_params.use_beam_search:
             self._best_of[request.request_id] = BestOf(len(sequences))
-        if request.grammar and self._grammars is not None:
-            self._grammars.start(sequences)
+        if request.grammar and self._compiling is not None:
+            self._compiling.hold(sequences)
+        else:
+            self._admit(sequences)
+
+    def _admit(self, sequences: Iterable[Sequence]) -> None:
         now = self._clock()
         for sequence in sequences:
             self._outputs.start(sequence)
             self._scheduler.add(sequence, now)
+
+    def _admit_compiled(self) -> None:
+        """Let those run whose grammar is there."""
+        if self._compiling is None:
+            return
+        for sequences, is_usable in self._compiling.take(may_wait=not self._can_step):
+            if is_usable:
+                self._admit(sequences)
+            else:
+                self._end(sequences, "error", GRAMMAR_FAILED)
 
     def _check_beams(self, params: SamplingParams) -> None:
         most = self._scheduler.config.max_unreserved_seqs
@@ -172,6 +195,7 @@ class Engine:
         """Compute one step and say what is new. Raises `EngineDead` if the last one failed all."""
         if self._is_dead:
             raise EngineDead(ENGINE_DEAD)
+        self._admit_compiled()
         started = self._clock()
         self._meter.begins(started)
         self._end(self._scheduler.take_expired(started), "error", DEADLINE_EXCEEDED)
@@ -227,39 +251,17 @@ class Engine:
         return result
 
     def _with_forced(self, update: SequenceUpdate) -> Iterator[SequenceUpdate]:
-        """The update, and what follows from it by the sequence's grammar: tokens that nothing
-        needs to draw, and an end. A token that could not be drawn as asked for, or that its grammar
-        does not allow, is its own error only."""
-        sequence, token_id = update.sequence, update.result.token_id
+        """The update, and tokens that follow from it without being drawn. A token that could not be
+        drawn as asked for, or that its grammar does not allow, is its own error only."""
+        sequence = update.sequence
         if update.result.error:
             self._end([sequence], "error", update.result.error)
             return
-        if self._grammars is None or not sequence.request.grammar or token_id is None:
-            yield update
-            return
-        params = sequence.params
-        advance = self._grammars.advance(
-            sequence, token_id, may_force=params.logprobs is None and not params.picks_best
-        )
-        if advance.error:
-            logger.error("a sequence left its grammar: %s", advance.error)
+        try:
+            yield from self._forced.follow(update)
+        except LeftGrammar as error:
+            logger.error("a sequence left its grammar: %s", error)
             self._end([sequence], "error", GRAMMAR_FAILED)
-            return
-        yield update
-        for forced in advance.forced:
-            if sequence.is_finished:
-                return
-            sequence.token_ids.append(forced)
-            finish = finish_of(
-                sequence,
-                self._scheduler.config.eos_token_ids,
-                self._scheduler.max_sequence_tokens,
-            )
-            yield SequenceUpdate(
-                sequence, update.scheduled, SequenceResult(token_id=forced), finish
-            )
-        if advance.is_complete and not sequence.is_finished:
-            yield SequenceUpdate(sequence, update.scheduled, SequenceResult(), Finish("stop"))
 
     def _emit(self, update: SequenceUpdate) -> None:
         """Say what a step did to one sequence. One sequence's bad text is its own error only."""
@@ -359,7 +361,8 @@ class Engine:
             del self._live[request_id]
 
     def _forget_grammar(self, sequence: Sequence) -> None:
-        if self._grammars is not None:
+        if self._grammars is not None and self._compiling is not None:
+            self._compiling.forget(sequence.request.request_id)
             self._grammars.forget(sequence)
 
     def _count(

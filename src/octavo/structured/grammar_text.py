@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from llguidance import LLMatcher, StructTag
-from llguidance.gbnf_to_lark import any_to_lark
 
 from octavo.core.structured_outputs import StructuredKind, StructuredOutputs
 from octavo.errors import InvalidRequest
+from octavo.structured.grammar_dialect import lark_text
 from octavo.structured.schema_check import check_schema
 from octavo.structured.schema_rewrite import ALLOWED_ESCAPES, for_library, moved, pointed
 from octavo.structured.schema_tree import SchemaError, subschemas
@@ -156,13 +156,9 @@ def _choice(outputs: StructuredOutputs) -> str:
 
 def _grammar(outputs: StructuredOutputs) -> str:
     assert outputs.grammar is not None
-    if "%json" in outputs.grammar:
-        raise _invalid("grammar", "%json is not supported; use json or structural_tag")
     try:
-        lark = any_to_lark(outputs.grammar)
-    except RecursionError:
-        raise _invalid("grammar", "its rules are nested too deeply") from None
-    except Exception as error:  # whatever the converter does not expect
+        lark = lark_text(outputs.grammar)
+    except ValueError as error:
         raise _invalid("grammar", str(error)) from None
     return _checked("grammar", LLMatcher.grammar_from_lark(lark))
 

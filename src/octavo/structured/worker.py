@@ -65,10 +65,13 @@ def _short(param: str) -> str:
 
 
 def _try(grammar: str, param: str, tokenizer: LLTokenizer) -> None:
-    """Its first mask is the first proof that something can be written at all."""
+    """Its first mask is the first proof that something can be written at all. What it forces at its
+    beginning is written: a long text of one form breaks its limits there."""
     matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=parser_limits())
     if not matcher.is_error():
         matcher.compute_bitmask()
+    if not matcher.is_error():
+        matcher.consume_tokens(matcher.compute_ff_tokens())
     if matcher.is_error():
         raise InvalidRequest(
             f"{_short(param)}: no text is of this form "

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, ErrorDetail, error_detail
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
@@ -135,21 +137,13 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
 
 
 async def respond_apart(
-    incoming: Incoming,
-    body: GenerationRequest,
-    turn: Turn,
-    answer: Answer,
-) -> Callable[[], Awaitable[Response]]:
-    """Admit, and return what answers as if nobody could go away. It must be awaited, once."""
+    incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
+) -> asyncio.Task[Response]:
+    """Admit, and answer in a task that goes on when the client goes away. Raises `RequestError`."""
     ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
-
-    async def work() -> Response:
-        try:
-            return await _whole(incoming, body, ticket, turn, answer)
-        finally:
-            ticket.close()
-
-    return work
+    task = asyncio.create_task(_whole(incoming, body, ticket, turn, answer))
+    task.add_done_callback(lambda _: ticket.close())
+    return task
 
 
 async def respond(
@@ -170,7 +164,8 @@ async def respond(
         generation = await unless_disconnected(incoming.request, begin)
         if generation is None:
             return client_closed()
-        events = _Events(generation, answer.writer(generation))
+        interval = _Interval(body.stream_interval or 1)
+        events = _Events(generation, answer.writer(generation), interval)
         stream = EventStream(
             events.next, ticket.close, options.stream_ping_seconds, events.writer.ping
         )
@@ -181,7 +176,7 @@ async def respond(
 async def _begin(
     incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn
 ) -> Generation:
-    scheduling = _Scheduling.of(incoming, body)
+    scheduling = Scheduling.of(incoming, body)
     requests = await turn.make_requests()
     client = incoming.context.client
     return ticket.submit(client, [scheduling.mark(one) for one in requests])
@@ -193,7 +188,7 @@ async def _whole(
     return await answer.whole(await _begin(incoming, body, ticket, turn))
 
 
-class _Scheduling(NamedTuple):
+class Scheduling(NamedTuple):
     """What the engine is to know of a request beyond its tokens."""
 
     tenant: str
@@ -202,7 +197,7 @@ class _Scheduling(NamedTuple):
     deadline: float | None
 
     @classmethod
-    def of(cls, incoming: Incoming, body: GenerationRequest) -> _Scheduling:
+    def of(cls, incoming: Incoming, body: EngineBody) -> Scheduling:
         return cls(
             incoming.tenant,
             incoming.limits.weight,
@@ -214,12 +209,46 @@ class _Scheduling(NamedTuple):
         return replace(request, **self._asdict())
 
 
+class _Interval:
+    """Puts outputs of one choice together until they have so many tokens. A choice's first and last
+    output are not held back."""
+
+    def __init__(self, num_tokens: int) -> None:
+        self._num_tokens = num_tokens
+        self._begun: set[int] = set()
+        self._held: dict[int, SequenceOutput] = {}
+
+    def due(
+        self, news: Sequence[tuple[int, SequenceOutput]]
+    ) -> Sequence[tuple[int, SequenceOutput]]:
+        if self._num_tokens == 1:
+            return news
+        due = []
+        for choice, output in news:
+            if choice in self._held:
+                output = merge_outputs(self._held.pop(choice), output)
+            is_full = len(output.token_ids) >= self._num_tokens
+            if is_full or output.finish_reason is not None or choice not in self._begun:
+                due.append((choice, output))
+                self._begun.add(choice)
+            else:
+                self._held[choice] = output
+        return due
+
+    def rest(self) -> list[tuple[int, SequenceOutput]]:
+        """What is held when nothing more comes."""
+        rest = list(self._held.items())
+        self._held.clear()
+        return rest
+
+
 class _Events:
     """A generation as bytes: all that is new in one piece, and the end with the last output."""
 
-    def __init__(self, generation: Generation, writer: EventWriter) -> None:
+    def __init__(self, generation: Generation, writer: EventWriter, interval: _Interval) -> None:
         self.writer = writer
         self._generation = generation
+        self._interval = interval
         self._has_begun = False
         self._is_over = False
 
@@ -230,16 +259,18 @@ class _Events:
         self._has_begun = True
         try:
             while not data and not self._is_over:
-                news = await self._generation.news()
-                data = b"".join([self.writer.write(choice, output) for choice, output in news])
+                data = self._written(self._interval.due(await self._generation.news()))
                 if self._generation.is_over:
                     self._is_over = True
                     data += self.writer.end()
         except RequestError as error:
             self._is_over = True
-            return self.writer.fail(error_detail(error))
+            return self._written(self._interval.rest()) + self.writer.fail(error_detail(error))
         except Exception:
             logger.exception("a stream failed")
             self._is_over = True
             return self.writer.fail(INTERNAL_ERROR.error)
         return data
+
+    def _written(self, outputs: Iterable[tuple[int, SequenceOutput]]) -> bytes:
+        return b"".join([self.writer.write(choice, output) for choice, output in outputs])

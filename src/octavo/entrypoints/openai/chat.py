@@ -13,7 +13,12 @@ from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.chat_turn import ChatTurn
 from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
 from octavo.entrypoints.openai.errors import json_response
-from octavo.entrypoints.openai.logprobs import chat_logprobs, prompt_logprobs
+from octavo.entrypoints.openai.logprobs import (
+    TokenIdSpelling,
+    TokenSpelling,
+    chat_logprobs,
+    prompt_logprobs,
+)
 from octavo.entrypoints.openai.open_requests import Generation
 from octavo.entrypoints.openai.parsed_answers import WholeAnswer
 from octavo.entrypoints.openai.responses import (
@@ -41,8 +46,11 @@ class ChatAnswer:
         self.id = new_id("chatcmpl")
         self._turn = turn
         self._head = AnswerHead(incoming, body, self.id)
-        self._spelling = incoming.context.inputs.tokenizer
+        tokenizer = incoming.context.inputs.tokenizer
+        named_by_id = body.return_tokens_as_token_ids
+        self._spelling: TokenSpelling = TokenIdSpelling(tokenizer) if named_by_id else tokenizer
         self._wants_logprobs = bool(body.logprobs)
+        self._wants_ids = body.return_token_ids
 
     async def whole(self, generation: Generation) -> Response:
         answers = self._turn.answers(generation)
@@ -54,20 +62,30 @@ class ChatAnswer:
             choices=[self._choice(index, whole) for index, whole in enumerate(wholes)],
             usage=answers.counter.usage(),
             prompt_logprobs=self._prompt_logprobs(wholes[0].record),
+            prompt_token_ids=(
+                generation.requests[0].prompt_token_ids if self._wants_ids else UNSET
+            ),
         )
         return json_response(body)
 
     def writer(self, generation: Generation) -> ChatEvents:
         spelling = self._spelling if self._wants_logprobs else None
-        return ChatEvents(self._head, self._turn.answers(generation), spelling)
+        return ChatEvents(
+            self._head,
+            self._turn.answers(generation),
+            spelling,
+            echo=self._turn.echo,
+            prompt_ids=generation.requests[0].prompt_token_ids if self._wants_ids else None,
+        )
 
     def _choice(self, index: int, whole: WholeAnswer) -> ChatChoice:
         return ChatChoice(
             index=index,
-            message=_message(whole.parsed),
+            message=_message(whole.parsed, self._turn.echo),
             logprobs=self._logprobs(whole.record.logprobs),
             finish_reason=whole.finish_reason,
             stop_reason=whole.record.stop_reason,
+            token_ids=whole.record.token_ids if self._wants_ids else UNSET,
         )
 
     def _prompt_logprobs(self, record: ChoiceRecord) -> PromptLogprobs | UnsetType:
@@ -79,12 +97,12 @@ class ChatAnswer:
         return chat_logprobs(self._spelling, entries or ()) if self._wants_logprobs else None
 
 
-def _message(parsed: ParsedOutput) -> ChatMessage:
+def _message(parsed: ParsedOutput, echo: str) -> ChatMessage:
     calls = [
         ToolCallBody(call.id, FunctionCall(call.name, call.arguments)) for call in parsed.tool_calls
     ]
     return ChatMessage(
-        content=None if calls and not parsed.content else parsed.content,
+        content=(echo + parsed.content) or (None if calls else ""),
         reasoning=parsed.reasoning or UNSET,
         reasoning_content=parsed.reasoning or UNSET,
         tool_calls=calls or UNSET,

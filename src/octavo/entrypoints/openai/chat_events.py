@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from octavo.core.outputs import SequenceOutput
 from octavo.entrypoints.openai.answers import AnswerHead
@@ -37,9 +37,17 @@ class ChatEvents:
     ping = PING
 
     def __init__(
-        self, head: AnswerHead, answers: ParsedAnswers, spelling: TokenSpelling | None
+        self,
+        head: AnswerHead,
+        answers: ParsedAnswers,
+        spelling: TokenSpelling | None,
+        *,
+        echo: str = "",
+        prompt_ids: list[int] | None = None,
     ) -> None:
         self._head = head
+        self._echo = echo
+        self._prompt_ids = prompt_ids
         self._answers = answers
         self._spelling = spelling
         self._texts: dict[int, TextEvent] = {}
@@ -53,7 +61,7 @@ class ChatEvents:
         data = b""
         if choice not in self._texts:
             self._texts[choice] = TextEvent(lambda text: self._text(choice, text, usage))
-            data = self._said(choice, ChatDelta(role="assistant", content=""), usage)
+            data = self._begin(choice, usage)
         data += self._events(delta, usage)
         if delta.finish_reason is not None:
             data += self._chunk(_finish(delta), usage)
@@ -68,12 +76,16 @@ class ChatEvents:
         return event(ErrorBody(error))
 
     def _events(self, delta: AnswerDelta, usage: Usage | UnsetType | None) -> bytes:
-        """Log probabilities stand in the first chunk of what came with them."""
+        """Log probabilities and ids stand in the first chunk of what came with them."""
         logprobs = self._logprobs(delta.output)
+        token_ids = UNSET if self._prompt_ids is None else delta.output.token_ids
         says = [(one, said) for one in delta.events if (said := _delta(one)) is not None]
-        if logprobs is not None:
+        if logprobs is not None or token_ids:
             first = says.pop(0)[1] if says else ChatDelta(content="")
-            data = self._said(delta.choice, first, usage, logprobs)
+            chunk = ChatChunkChoice(
+                index=delta.choice, delta=first, logprobs=logprobs, token_ids=token_ids
+            )
+            data = self._chunk(chunk, usage)
         else:
             data = b""
         for one, said in says:
@@ -83,6 +95,13 @@ class ChatEvents:
                 data += self._said(delta.choice, said, usage)
         return data
 
+    def _begin(self, choice: int, usage: Usage | UnsetType | None) -> bytes:
+        """A choice's role, and what its text goes on with. The first says the prompt's ids."""
+        is_first = len(self._texts) == 1 and self._prompt_ids is not None
+        role = ChatChunkChoice(index=choice, delta=ChatDelta(role="assistant", content=""))
+        data = self._chunk(role, usage, self._prompt_ids if is_first else None)
+        return data + self._text(choice, self._echo, usage) if self._echo else data
+
     def _logprobs(self, output: SequenceOutput) -> ChatLogprobs | None:
         if self._spelling is None or not output.logprobs:
             return None
@@ -91,22 +110,22 @@ class ChatEvents:
     def _text(self, choice: int, text: str, usage: Usage | UnsetType | None) -> bytes:
         return self._said(choice, ChatDelta(content=text), usage)
 
-    def _said(
-        self,
-        choice: int,
-        delta: ChatDelta,
-        usage: Usage | UnsetType | None,
-        logprobs: ChatLogprobs | None = None,
-    ) -> bytes:
-        return self._chunk(ChatChunkChoice(index=choice, delta=delta, logprobs=logprobs), usage)
+    def _said(self, choice: int, delta: ChatDelta, usage: Usage | UnsetType | None) -> bytes:
+        return self._chunk(ChatChunkChoice(index=choice, delta=delta), usage)
 
-    def _chunk(self, choice: ChatChunkChoice | None, usage: Usage | UnsetType | None) -> bytes:
+    def _chunk(
+        self,
+        choice: ChatChunkChoice | None,
+        usage: Usage | UnsetType | None,
+        prompt_ids: list[int] | None = None,
+    ) -> bytes:
         chunk = ChatChunk(
             id=self._head.id,
             created=self._head.created,
             model=self._head.model,
             choices=[] if choice is None else [choice],
             usage=usage,
+            prompt_token_ids=UNSET if prompt_ids is None else prompt_ids,
         )
         return event(chunk)
 

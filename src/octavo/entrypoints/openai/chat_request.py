@@ -15,7 +15,11 @@ class ChatRequest(ToolFields, frozen=True, kw_only=True, forbid_unknown_fields=T
     logprobs: bool | None = None
     top_logprobs: int | None = None
     max_completion_tokens: int | None = None
-    add_generation_prompt: bool = True
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
+    add_special_tokens: bool = True
+    echo: bool = False
+    documents: list[dict[str, Any]] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     modalities: list[Literal["text"]] | None = None
     audio: Unsupported = None
@@ -25,7 +29,3 @@ class ChatRequest(ToolFields, frozen=True, kw_only=True, forbid_unknown_fields=T
     mm_processor_kwargs: Unsupported = None
     media_io_kwargs: Unsupported = None
     chat_template: Unsupported = None
-    documents: Unsupported = None
-    continue_final_message: Unsupported = None
-    add_special_tokens: Unsupported = None
-    echo: Unsupported = None

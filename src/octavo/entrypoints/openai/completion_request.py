@@ -13,7 +13,7 @@ class CompletionRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unk
     echo: bool = False
     logprobs: int | None = None
     add_special_tokens: bool = True
-    suffix: Unsupported = None
+    suffix: str | None = None
     prompt_embeds: Unsupported = None
 
     @property

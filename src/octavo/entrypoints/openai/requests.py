@@ -24,12 +24,25 @@ _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 
 NEUTRAL_VALUES: Mapping[str, tuple[Json, ...]] = MappingProxyType(
     {
-        "stream_interval": (1,),
         "function_call": ("none", "auto"),
         "verbosity": ("medium",),
     }
 )
 """Values of unsupported fields that ask for nothing."""
+
+
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "repeat_penalty": "repetition_penalty",
+        "n_predict": "max_tokens",
+        "return_tokens": "return_token_ids",
+        "sampling_seed": "seed",
+        "no_stop_trim": "include_stop_str_in_output",
+        "rid": "request_id",
+        "separate_reasoning": "include_reasoning",
+    }
+)
+"""Names of llama.cpp and SGLang for fields that mean the same."""
 
 
 @lru_cache(maxsize=64)
@@ -46,6 +59,7 @@ def decode_request(body: bytes, kind: type[Request], max_depth: int = MAX_DEPTH)
     value = parse_json(body, max_depth)
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body is {_given(value)}; a JSON object is required")
+    value = _without_aliases(value, kind)
     given = _without_nulls(value, kind)
     try:
         request = msgspec.convert(given, kind)
@@ -53,6 +67,18 @@ def decode_request(body: bytes, kind: type[Request], max_depth: int = MAX_DEPTH)
         raise _refusal(str(error), given, kind) from None
     _refuse_unsupported(request, value)
     return request
+
+
+def _without_aliases(value: dict[str, Json], kind: type[RequestBody]) -> dict[str, Json]:
+    """With our names of fields that are known by others. Raises `InvalidRequest` for both."""
+    for alias in ALIASES.keys() & value.keys():
+        name = ALIASES[alias]
+        if name in kind.__struct_fields__:
+            if value.get(name) is not None and value[alias] is not None:
+                raise InvalidRequest(f"{alias} and {name} mean the same; give one", param=alias)
+            value = {**value, name: value[alias] if value[alias] is not None else value.get(name)}
+            del value[alias]
+    return value
 
 
 def _without_nulls(value: dict[str, Json], kind: type[RequestBody]) -> dict[str, Json]:

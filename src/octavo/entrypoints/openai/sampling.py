@@ -9,6 +9,7 @@ from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS, SamplingPa
 from octavo.core.token_filters import TokenFilters
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.completion_request import CompletionRequest
+from octavo.entrypoints.openai.field_ranges import STREAM_INTERVAL
 from octavo.entrypoints.openai.generation_request import GenerationRequest
 from octavo.entrypoints.openai.structured import structured_outputs
 from octavo.errors import InvalidRequest, UnsupportedParameter
@@ -38,6 +39,8 @@ _SAME_NAME = (
     "early_stopping",
     "skip_special_tokens",
     "spaces_between_special_tokens",
+    "truncate_prompt_tokens",
+    "truncation_side",
     *TokenFilters.__struct_fields__,
 )
 
@@ -140,6 +143,8 @@ def _check_common(request: GenerationRequest) -> None:
         raise InvalidRequest(
             "stream_options is given without stream; stream must be true", param="stream_options"
         )
+    if request.stream_interval is not None:
+        STREAM_INTERVAL.check(request.stream_interval)
     if request.stream and request.prompt_logprobs is not None:
         raise _unsupported("prompt_logprobs", "is given with stream; use it without stream")
     if request.stream and request.use_beam_search:

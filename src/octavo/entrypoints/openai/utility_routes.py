@@ -18,6 +18,11 @@ from octavo.entrypoints.openai.responses import (
     TokenizeBody,
     VersionBody,
 )
+from octavo.entrypoints.openai.template_fields import (
+    checked_documents,
+    checked_switches,
+    wants_generation_prompt,
+)
 from octavo.entrypoints.openai.utility_requests import AbortBody, DetokenizeRequest, TokenizeRequest
 from octavo.errors import InvalidRequest, ServerDraining
 
@@ -98,8 +103,15 @@ def _token_ids(context: ServerContext, body: TokenizeRequest) -> list[int]:
     if body.messages is not None:
         return context.inputs.encode_messages(
             body.messages,
-            add_generation_prompt=body.add_generation_prompt,
-            template_kwargs=body.chat_template_kwargs,
+            add_generation_prompt=wants_generation_prompt(
+                body.add_generation_prompt, is_continued=body.continue_final_message
+            ),
+            continue_final_message=body.continue_final_message,
+            add_special_tokens=body.add_special_tokens,
+            template_kwargs={
+                **checked_documents(body.documents, context.inputs.template),
+                **checked_switches(body.chat_template_kwargs, context.inputs.template),
+            },
         )
     assert body.prompt is not None
     return context.inputs.encode(body.prompt, add_special_tokens=body.add_special_tokens)

@@ -62,7 +62,7 @@ def test_a_fit_finds_what_the_samples_were_made_of() -> None:
 
 def test_equal_steps_of_unequal_times_cost_their_mean() -> None:
     found = fit([Sample([load(1)], seconds) for seconds in (0.01, 0.01, 0.04)], "m", "x")
-    assert found.knots[0][1] == pytest.approx(0.02)
+    assert MeasuredTimes(found).seconds(load(1)) == pytest.approx(0.02)
 
 
 def test_no_cost_is_fitted_below_zero_and_no_curve_falls() -> None:

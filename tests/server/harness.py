@@ -33,7 +33,7 @@ from octavo.parsing.registry import dialects_of
 from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
-from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
+from tests.fakes import BOS, EOS, POOLER, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
 from tests.masked_runner import MaskedRunner
 
 MODEL = "fake"
@@ -239,6 +239,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         vocab_size=setup.tokenizer.vocab_size,
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
+        pooler=POOLER,
         grammars=setup.compiler,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})

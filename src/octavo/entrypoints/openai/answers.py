@@ -16,6 +16,7 @@ from starlette.responses import Response
 from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, ErrorDetail, error_detail
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
@@ -175,7 +176,7 @@ async def respond(
 async def _begin(
     incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn
 ) -> Generation:
-    scheduling = _Scheduling.of(incoming, body)
+    scheduling = Scheduling.of(incoming, body)
     requests = await turn.make_requests()
     client = incoming.context.client
     return ticket.submit(client, [scheduling.mark(one) for one in requests])
@@ -187,7 +188,7 @@ async def _whole(
     return await answer.whole(await _begin(incoming, body, ticket, turn))
 
 
-class _Scheduling(NamedTuple):
+class Scheduling(NamedTuple):
     """What the engine is to know of a request beyond its tokens."""
 
     tenant: str
@@ -196,7 +197,7 @@ class _Scheduling(NamedTuple):
     deadline: float | None
 
     @classmethod
-    def of(cls, incoming: Incoming, body: GenerationRequest) -> _Scheduling:
+    def of(cls, incoming: Incoming, body: EngineBody) -> Scheduling:
         return cls(
             incoming.tenant,
             incoming.limits.weight,

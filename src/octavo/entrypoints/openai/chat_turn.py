@@ -34,6 +34,7 @@ class ChatTurn:
     def __init__(self, incoming: Incoming, body: ChatRequest) -> None:
         context = incoming.context
         self._incoming = incoming
+        self._inputs = context.inputs
         self._body = body
         self.params = chat_params(body)
         self._form = answer_form(
@@ -69,27 +70,30 @@ class ChatTurn:
         return [[*self._body.messages, self._template_kwargs]]
 
     async def make_requests(self) -> list[EngineRequest]:
-        incoming, inputs, form = self._incoming, self._incoming.context.inputs, self._form
+        inputs, form = self._inputs, self._form
         ids = await self.prompt_ids()
         state = form.reasoning_state(inputs.tokenizer, ids)
         thinking = self._thinking(state)
         if thinking is not None and state == "open" and thinking.max_tokens == 0:
             ids, state, thinking = [*ids, thinking.end_token_id], "closed", None
         self._reasoning_state = state
-        grammar = ""
-        if not form.is_free:
-            tried = await incoming.compiled(self._body, form.task(state))
-            grammar = form.grammar(tried, state, inputs.tokenizer)
+        grammar = "" if form.is_free else await self._grammar(state)
         request = inputs.request(
             ids,
             self.params,
             param="messages",
-            cache_salt=incoming.cache_salt(self._body),
+            cache_salt=self._incoming.cache_salt(self._body),
             grammar=grammar,
             shown_token_ids=form.shown_token_ids(inputs.tokenizer),
             thinking=thinking,
         )
         return [request]
+
+    async def _grammar(self, state: ReasoningState) -> str:
+        incoming, form = self._incoming, self._form
+        task = await incoming.work(lambda: form.task(state))
+        tried = await incoming.compiled(self._body, task)
+        return await incoming.work(lambda: form.grammar(tried, state, self._inputs.tokenizer))
 
     def _thinking(self, state: ReasoningState) -> ThinkingBudget | None:
         budget = self._body.thinking_token_budget
@@ -127,7 +131,7 @@ class ChatTurn:
         return ParsedAnswers(generation, reading)
 
     def _encode(self) -> list[int]:
-        return self._incoming.context.inputs.encode_messages(
+        return self._inputs.encode_messages(
             self._body.messages,
             add_generation_prompt=self._adds_prompt,
             continue_final_message=self._body.continue_final_message,

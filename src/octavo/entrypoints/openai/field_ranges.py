@@ -30,6 +30,8 @@ FIELD_RANGES: Final = MappingProxyType(
             Range("beam_width", 1, MAX_BEAM_WIDTH),
             Range("top_logprobs", 0, MAX_LOGPROBS),
             Range("max_completion_tokens", 0, 2**31 - 1),
+            Range("dimensions", 1, 2**31 - 1),
+            Range("top_n", 0, 2**31 - 1),
             Range("timeout", 0.0, float(MAX_TIMEOUT_SECONDS), low_open=True),
             STREAM_INTERVAL,
         )

@@ -53,7 +53,7 @@ class MaskedRunner(FakeRunner):
     """Draws what the hash of context and seed says, from the tokens that the mask allows."""
 
     def __init__(self, scheduler: Scheduler, *, obeys: bool = True) -> None:
-        super().__init__(scheduler.kv.num_slots // scheduler.kv.page_tokens, 4)
+        super().__init__(scheduler.kv.num_pages, 4)
         self.grammars = SequenceGrammars(VOCAB, byte_vocabulary)
         self._obeys = obeys
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 import codecs
 import math
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from typing import TypedDict, Unpack
 
+import numpy as np
+import numpy.typing as npt
+
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
 from octavo.core.page_groups import PageGroups
+from octavo.core.pooling import Pooler, Pooling
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import (
@@ -26,6 +30,7 @@ from octavo.core.schedule import (
 )
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
+from octavo.runner.pooler import HiddenPooler
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.scheduler import Scheduler
 from tests.fake_memory import FakeMemory
@@ -34,6 +39,8 @@ NOW = 1000.0
 """The time at which nothing happens: seconds, as `EngineRequest.arrival_time`."""
 EMPTY_SLOT = -1
 BYTE_VOCAB = 256
+HIDDEN_SIZE = 8
+POOLER = Pooler(method="mean", normalize=True, dimensions=HIDDEN_SIZE, hidden_size=HIDDEN_SIZE)
 BOS, EOS = 256, 257
 SPECIAL_TEXTS = {BOS: "<s>", EOS: "</s>"}
 
@@ -77,6 +84,7 @@ class FakeRunner:
         self._memory = FakeMemory(num_pages, page_tokens, EMPTY_SLOT, self.groups.num)
         self._fail_on = frozenset(fail_on)
         self._on_run = on_run
+        self._pooler = HiddenPooler(np.ones(HIDDEN_SIZE, np.float32), 1e-6)
 
     def run(self, step: ScheduledStep) -> StepResult:
         self.steps.append(step)
@@ -86,7 +94,21 @@ class FakeRunner:
         if len(self.steps) - 1 in self._fail_on:
             raise RuntimeError("secret detail of the runner")
         self._write(step)
-        return StepResult([self._result(scheduled) for scheduled in step.sequences])
+        results = [self._result(scheduled) for scheduled in step.sequences]
+        self._pooler.pool(self._hidden, step, results)
+        return StepResult(results)
+
+    def _hidden(self) -> npt.NDArray[np.float32]:
+        """One row per token of the latest step, by the tokens up to it."""
+        rows = []
+        for scheduled in self.steps[-1].sequences:
+            end = scheduled.start + scheduled.num_tokens
+            context = self._read(scheduled.sequence.page_table, scheduled.start, end)
+            for position in range(scheduled.start, end):
+                seen = self.seen(context[: position + 1])
+                digest = blake2b(repr(seen).encode(), digest_size=HIDDEN_SIZE)
+                rows.append(list(digest.digest()))
+        return np.array(rows, np.float32) - 100
 
     def hash_token(self, context: list[int], seed: int) -> int:
         digest = blake2b(repr((context, seed)).encode(), digest_size=4).digest()
@@ -158,14 +180,16 @@ def fake_candidates(context: list[int], vocab_size: int) -> Candidates:
 class ByteDetokenizer:
     """Incremental UTF-8: whole characters only, one replacement character per broken sequence."""
 
-    def __init__(self, *, skip_special_tokens: bool) -> None:
+    def __init__(self, *, skip_special_tokens: bool, shown_ids: Collection[int] = ()) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._skips_special = skip_special_tokens
+        self._shown_ids = shown_ids
 
     def push(self, token_id: int) -> str:
         if token_id < BYTE_VOCAB:
             return self._decoder.decode(bytes([token_id]))
-        return "" if self._skips_special else SPECIAL_TEXTS[token_id]
+        is_hidden = self._skips_special and token_id not in self._shown_ids
+        return "" if is_hidden else SPECIAL_TEXTS[token_id]
 
     def flush(self) -> str:
         return self._decoder.decode(b"", final=True)
@@ -177,6 +201,7 @@ class ByteTokenizer:
     vocab_size = BYTE_VOCAB + 2
     eos_token_id = EOS
     stop_token_ids = frozenset({EOS})
+    fim_token_ids: tuple[int, int, int] | None = None
 
     def __init__(self, *, bos_token_id: int | None = BOS) -> None:
         self.bos_token_id = bos_token_id
@@ -212,8 +237,9 @@ class ByteTokenizer:
         *,
         skip_special_tokens: bool,
         preceding_id: int | None = None,  # noqa: ARG002  (bytes mean the same after anything)
+        shown_ids: Collection[int] = (),
     ) -> ByteDetokenizer:
-        return ByteDetokenizer(skip_special_tokens=skip_special_tokens)
+        return ByteDetokenizer(skip_special_tokens=skip_special_tokens, shown_ids=shown_ids)
 
 
 class RequestFields(TypedDict, total=False):
@@ -221,6 +247,7 @@ class RequestFields(TypedDict, total=False):
     tenant: str
     tenant_weight: float
     deadline: float | None
+    pooling: Pooling | None
 
 
 def make_request(

@@ -1,11 +1,17 @@
 """The simulator beside the real server: one machine, one trace, both sets of figures.
 
-    python -m benchmarks.scheduling.validate_simulator [MODEL] [--shares 0.3 0.6 0.9]
-        [--seconds 20] [--input-len uniform:20:120] [--output-len uniform:8:40] [--json FILE]
+    PYTHONPATH=src:. python -m benchmarks.scheduling.validate_simulator [MODEL] [--rounds 3]
+        [--shares 0.3 0.6 0.8] [--seconds 6] [--input-len uniform:20:120]
+        [--output-len uniform:8:40] [--json FILE]
 
-Starts octavo's server, fits a profile to its answers, finds its capacity in the simulator, then
-sends Poisson arrivals at shares of that capacity to the server, and the same arrivals to the
-simulator. Answers have their full length in both.
+Starts octavo's server and, in each round, sends Poisson arrivals at shares of its capacity: the
+same times and lengths in every round, other words. Before and after each load closed loops run, in
+which the server measures its steps. What the simulator gets beside the trace is a profile fitted to
+these two, and to nothing of the load itself: a shared machine is not the same a minute later.
+Answers have their full length in both.
+
+Printed are the server's figures and the simulator's over all rounds, the simulator's error, and
+how far the server's rounds are from each other: what one machine does with one trace.
 """
 
 from __future__ import annotations
@@ -14,50 +20,80 @@ import argparse
 import asyncio
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from benchmarks.peers.octavo import octavo_server
 from benchmarks.peers.server import HttpContender
 from octavo.bench.lengths import parse_lengths
-from octavo.bench.load import Outcome, Server, run_load
+from octavo.bench.load import Server, run_load
 from octavo.bench.statistics import percentile
 from octavo.bench.workload import LoadRequest, Workload, poisson_arrivals
-from octavo.config.engine import EngineConfig
 from octavo.config.machine import this_machine
 from octavo.hub.find import find_model
 from octavo.simulate.cluster import Source
-from octavo.simulate.measured import MeasuredTimes, Sample, fit
-from octavo.simulate.probe import Plan, middle, num_pages, probe_once
-from octavo.simulate.simulation import Run, Setup, simulate
+from octavo.simulate.measured import MeasuredTimes
+from octavo.simulate.probe import num_pages
+from octavo.simulate.simulation import Setup, simulate
 from octavo.simulate.trace import TraceRequest
+from octavo.simulate.under_load import LoadPlan, Observed, observe_once, profile_of, together
 
-PERCENTS = (50, 90, 99)
+PERCENTS = (50, 99)
 NUM_SATURATING = 200
+CLIENTS = (3, 8, 24)
+"""Of the closed loops, beside those of one client."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
-    """What was sent, and what the server made of it."""
+class Trace:
+    """What is sent: requests, and when."""
 
     rate: float
     requests: Sequence[LoadRequest]
     arrivals: Sequence[float]
-    outcomes: Sequence[Outcome]
+
+    def in_round(self, number: int) -> list[LoadRequest]:
+        """With the words in another order, which the prefix cache does not know."""
+        return [replace(one, prompt=_rotated(one.prompt, number)) for one in self.requests]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What became of a trace: seconds of each request, and until the last answer had come."""
+
+    ttft: Sequence[float]
+    tpot: Sequence[float]
+    latency: Sequence[float]
+    num_prompt_tokens: Sequence[int]
+    num_output_tokens: int
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """The same trace in one round, and with a profile of the same seconds."""
+
+    server: Answers
+    simulator: Answers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     load: str
     name: str
     server: float
+    rounds: Sequence[float]
     simulator: float
 
     @property
     def error(self) -> float:
-        return self.simulator / self.server - 1 if self.server else 0.0
+        return self.simulator / self.server - 1
+
+    @property
+    def spread(self) -> float:
+        """The server's own: from the least to the most of its rounds."""
+        return (max(self.rounds) - min(self.rounds)) / self.server
 
 
 def main() -> None:
@@ -75,8 +111,9 @@ def main() -> None:
         contender.close()
     for figure in figures:
         print(
-            f"{figure.load:>12} {figure.name:<18} server {figure.server:9.4g}"
-            f"  simulator {figure.simulator:9.4g}  {figure.error:+.1%}"
+            f"{figure.load:>8} {figure.name:<16} server {figure.server:8.4g}"
+            f"  simulator {figure.simulator:8.4g}  {figure.error:+6.1%}"
+            f"  between rounds {figure.spread:5.1%}"
         )
     if arguments.json:
         arguments.json.write_text(json.dumps([asdict(one) for one in figures], indent=2))
@@ -85,8 +122,9 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default="smollm2")
-    parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6, 0.9])
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each load")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6, 0.8])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=6.0, help="of each load in each round")
     parser.add_argument("--input-len", default="uniform:20:120")
     parser.add_argument("--output-len", default="uniform:8:40")
     parser.add_argument("--server", nargs="*", default=[], metavar="FLAG=VALUE")
@@ -95,67 +133,99 @@ def parse_arguments() -> argparse.Namespace:
 
 
 async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]:
-    """Rounds of the probe stand before, between and behind the loads, so that the profile and what
-    it is compared with are of the same minutes."""
-    plan = Plan(contexts=(16, 96), prompts=(1, 16, 32, 64, 128, 256, 512))
-    rounds = [await probe_once(server, plan, 0)]
-    capacity = simulated_capacity(await setup_of(server, rounds), arguments)
-    print(f"capacity, simulated: {capacity:.2f} requests/s")
-    loads = []
-    for number, share in enumerate(arguments.shares):
-        loads.append(await send(server, arguments, share * capacity, number))
-        rounds.append(await probe_once(server, plan, number + 1))
-    setup = await setup_of(server, rounds)
-    for line in setup.times.assumptions:
-        print(line)
-    return [figure for load in loads for figure in figures_of(load, simulate_load(setup, load))]
-
-
-async def setup_of(server: Server, rounds: Sequence[Sequence[Sample]]) -> Setup:
     pages = await num_pages(server)
     assert pages is not None, "octavo's server tells its pages"
-    profile = fit(middle(rounds), server.model, "this machine")
-    options = EngineConfig()
-    return Setup(times=MeasuredTimes(profile), num_pages=pages, engine=options)
-
-
-async def send(server: Server, arguments: argparse.Namespace, rate: float, number: int) -> Load:
-    requests = workload(arguments, round(rate * arguments.seconds), number).requests()
-    arrivals = list(poisson_arrivals(len(requests), rate, number))
-    start = time.perf_counter()
-    outcomes = await run_load(server, requests, arrivals=arrivals)
-    return Load(rate, requests, arrivals, outcomes, time.perf_counter() - start)
-
-
-def simulate_load(setup: Setup, load: Load) -> Run:
-    """With the prompts' true lengths, as the server counted them."""
-    trace = [
-        TraceRequest(
-            arrival_seconds=arrival,
-            num_prompt_tokens=outcome.num_prompt_tokens,
-            num_answer_tokens=request.max_tokens,
-            max_tokens=request.max_tokens,
-        )
-        for outcome, request, arrival in zip(
-            load.outcomes, load.requests, load.arrivals, strict=True
-        )
+    plan = LoadPlan(
+        input_lengths=parse_lengths(arguments.input_len, "--input-len"),
+        output_lengths=parse_lengths(arguments.output_len, "--output-len"),
+        clients=CLIENTS,
+        num_asked=1,
+    )
+    await observe_once(server, plan, 0)  # the first ones are slow
+    observed = [await observe_once(server, plan, 1)]
+    capacity = simulated_capacity(setup_of(observed, pages), arguments)
+    print(f"capacity, simulated: {capacity:.1f} requests/s", flush=True)
+    traces = [
+        trace_of(arguments, share * capacity, seed) for seed, share in enumerate(arguments.shares)
     ]
-    return simulate(setup, Source(trace))
+    found: list[list[Pair]] = [[] for _ in traces]
+    for number in range(arguments.rounds):
+        for trace, pairs in zip(traces, found, strict=True):
+            server_answers = await send(server, trace, number)
+            observed.append(await observe_once(server, plan, len(observed) + 1))
+            setup = setup_of(observed[-2:], pages)
+            pairs.append(Pair(server_answers, simulated(setup, trace, server_answers)))
+    for line in setup.times.assumptions:
+        print(line)
+    return [
+        figure
+        for trace, pairs in zip(traces, found, strict=True)
+        for figure in figures_of(trace, pairs)
+    ]
+
+
+def setup_of(observed: Sequence[Observed], pages: int) -> Setup:
+    profile = profile_of(together(observed), "the model", "this machine")
+    return Setup(times=MeasuredTimes(profile), num_pages=pages)
+
+
+def trace_of(arguments: argparse.Namespace, rate: float, seed: int) -> Trace:
+    requests = workload(arguments, round(rate * arguments.seconds), seed).requests()
+    return Trace(rate, requests, list(poisson_arrivals(len(requests), rate, seed)))
+
+
+async def send(server: Server, trace: Trace, number: int) -> Answers:
+    start = time.perf_counter()
+    outcomes = await run_load(server, trace.in_round(number), arrivals=trace.arrivals)
+    for outcome in outcomes:
+        if outcome.error:
+            raise SystemExit(f"a request failed: {outcome.error}")
+    return Answers(
+        ttft=[outcome.ttft for outcome in outcomes],
+        tpot=[outcome.tpot for outcome in outcomes if outcome.tpot is not None],
+        latency=[outcome.latency for outcome in outcomes],
+        num_prompt_tokens=[outcome.num_prompt_tokens for outcome in outcomes],
+        num_output_tokens=sum(outcome.num_output_tokens for outcome in outcomes),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def simulated(setup: Setup, trace: Trace, answers: Answers) -> Answers:
+    """With the prompts' true lengths, as the server counted them."""
+    records = simulate(setup, source_of(trace, answers.num_prompt_tokens)).records
+    finished = records.all_finished()
+    return Answers(
+        ttft=finished.ttft,
+        tpot=finished.tpot(),
+        latency=finished.latency,
+        num_prompt_tokens=answers.num_prompt_tokens,
+        num_output_tokens=sum(finished.num_output_tokens),
+        seconds=records.last_seconds,
+    )
+
+
+def source_of(trace: Trace, num_prompt_tokens: Sequence[int]) -> Source:
+    return Source(
+        [
+            TraceRequest(
+                arrival_seconds=arrival,
+                num_prompt_tokens=num_tokens,
+                num_answer_tokens=request.max_tokens,
+                max_tokens=request.max_tokens,
+            )
+            for request, num_tokens, arrival in zip(
+                trace.requests, num_prompt_tokens, trace.arrivals, strict=True
+            )
+        ]
+    )
 
 
 def simulated_capacity(setup: Setup, arguments: argparse.Namespace) -> float:
     """Requests per second when all come at once."""
     requests = workload(arguments, NUM_SATURATING, seed=999).requests()
-    trace = [
-        TraceRequest(
-            arrival_seconds=0.0,
-            num_prompt_tokens=request.num_prompt_tokens,
-            num_answer_tokens=request.max_tokens,
-            max_tokens=request.max_tokens,
-        )
-        for request in requests
-    ]
-    return NUM_SATURATING / simulate(setup, Source(trace)).records.last_seconds
+    trace = Trace(0.0, requests, [0.0] * len(requests))
+    source = source_of(trace, [request.num_prompt_tokens for request in requests])
+    return NUM_SATURATING / simulate(setup, source).records.last_seconds
 
 
 def workload(arguments: argparse.Namespace, num_prompts: int, seed: int) -> Workload:
@@ -167,33 +237,40 @@ def workload(arguments: argparse.Namespace, num_prompts: int, seed: int) -> Work
     )
 
 
-def figures_of(load: Load, run: Run) -> list[Figure]:
-    failed = [outcome.error for outcome in load.outcomes if outcome.error]
-    if failed:
-        raise SystemExit(f"{len(failed)} requests failed: {failed[0]}")
-    outcomes, name_of_load = load.outcomes, f"{load.rate:.1f}/s"
-    finished = run.records.all_finished()
-    num_tokens = sum(outcome.num_output_tokens for outcome in outcomes)
-    simulated_tokens = sum(finished.num_output_tokens)
-    figures = [
-        Figure(
-            name_of_load,
-            "output tokens/s",
-            num_tokens / load.seconds,
-            simulated_tokens / run.records.last_seconds,
+def figures_of(trace: Trace, pairs: Sequence[Pair]) -> Iterator[Figure]:
+    server = figures([pair.server for pair in pairs])
+    simulator = figures([pair.simulator for pair in pairs])
+    rounds = [figures([pair.server]) for pair in pairs]
+    for name, value in server.items():
+        yield Figure(
+            load=f"{trace.rate:.1f}/s",
+            name=name,
+            server=value,
+            rounds=[one[name] for one in rounds],
+            simulator=simulator[name],
         )
-    ]
-    tpots = [outcome.tpot for outcome in outcomes if outcome.tpot is not None]
-    pairs = {
-        "ttft": ([outcome.ttft for outcome in outcomes], list(finished.ttft)),
-        "tpot": (tpots, finished.tpot()),
-        "e2e": ([outcome.latency for outcome in outcomes], list(finished.latency)),
+
+
+def figures(rounds: Sequence[Answers]) -> Mapping[str, float]:
+    """Of all requests of the rounds; milliseconds but for the first."""
+    num_tokens = sum(one.num_output_tokens for one in rounds)
+    samples = {
+        name: sorted(seconds for one in rounds for seconds in getattr(one, name))
+        for name in ("ttft", "tpot", "latency")
     }
-    for name, (real, simulated) in pairs.items():
-        for percent in PERCENTS:
-            values = [1e3 * percentile(sorted(one), percent) for one in (real, simulated)]
-            figures.append(Figure(name_of_load, f"{name} p{percent}, ms", *values))
-    return figures
+    return {
+        "output tokens/s": num_tokens / sum(one.seconds for one in rounds),
+        **{
+            f"{name} p{percent}, ms": 1e3 * percentile(values, percent)
+            for name, values in samples.items()
+            for percent in PERCENTS
+        },
+    }
+
+
+def _rotated(prompt: str, number: int) -> str:
+    words = prompt.split(" ")
+    return " ".join(words[number:] + words[:number])
 
 
 if __name__ == "__main__":

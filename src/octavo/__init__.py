@@ -5,9 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["LLM", "BeamSearchParams", "SamplingParams", "StructuredOutputs", "__version__"]
+__all__ = [
+    "LLM",
+    "BeamSearchParams",
+    "PoolingParams",
+    "ProcessorCall",
+    "SamplingParams",
+    "StructuredOutputs",
+    "__version__",
+]
 
 if TYPE_CHECKING:
+    from octavo.core.pooling import PoolingParams
+    from octavo.core.processor_call import ProcessorCall
     from octavo.core.sampling_params import SamplingParams
     from octavo.core.structured_outputs import StructuredOutputs
     from octavo.entrypoints.beam_search import BeamSearchParams
@@ -16,6 +26,8 @@ if TYPE_CHECKING:
 _LAZY = {
     "LLM": ("octavo.entrypoints.llm", "LLM"),
     "BeamSearchParams": ("octavo.entrypoints.beam_search", "BeamSearchParams"),
+    "PoolingParams": ("octavo.core.pooling", "PoolingParams"),
+    "ProcessorCall": ("octavo.core.processor_call", "ProcessorCall"),
     "SamplingParams": ("octavo.core.sampling_params", "SamplingParams"),
     "StructuredOutputs": ("octavo.core.structured_outputs", "StructuredOutputs"),
 }

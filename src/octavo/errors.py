@@ -65,13 +65,34 @@ class PermissionDenied(RequestError):
     type = "permission_error"
 
 
-class ModelNotFound(RequestError):
+class NotFound(RequestError):
+    """There is no such thing, or it is somebody else's."""
+
     status = 404
     type = "not_found_error"
 
 
+class ModelNotFound(NotFound):
+    """A model that is not served here."""
+
+
+class RequestTimeout(RequestError):
+    """The client took too long to send its request."""
+
+    status = 408
+
+
 class RequestTooLarge(RequestError):
     status = 413
+
+
+class RequestAborted(RequestError):
+    """Somebody ended it by its id, and there is nothing of it to show. Not to be tried again."""
+
+    status = 410
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="request_aborted")
 
 
 class HeadersTooLarge(RequestError):
@@ -106,6 +127,13 @@ class DeadlineExceeded(RequestError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="deadline_exceeded")
+
+
+class TooManyConnections(CapacityError):
+    """Not even a connection is to be had."""
+
+    status = 503
+    type = "service_unavailable_error"
 
 
 class ServerDraining(CapacityError):

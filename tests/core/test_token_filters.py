@@ -9,7 +9,7 @@ import pytest
 
 from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.token_filters import MAX_ALLOWED_TOKEN_IDS, TokenFilters
+from octavo.core.token_filters import MAX_ALLOWED_TOKEN_IDS, MAX_BAD_WORDS, TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 REALS = [
@@ -39,7 +39,7 @@ def test_numbers_are_finite_and_in_range(name: str, value: object) -> None:
         ({"dry_sequence_breakers": ["x"] * 17}, "dry_sequence_breakers"),
         ({"bad_words": [""]}, "bad_words"),
         ({"bad_words": ["  "]}, "bad_words"),
-        ({"bad_words": ["x"] * 129}, "bad_words"),
+        ({"bad_words": ["x"] * (MAX_BAD_WORDS + 1)}, "bad_words"),
         ({"bad_words": ["x" * 257]}, "bad_words"),
         ({"allowed_token_ids": []}, "allowed_token_ids"),
         ({"allowed_token_ids": [-1]}, "allowed_token_ids"),
@@ -69,7 +69,7 @@ def test_each_limit_itself_is_allowed() -> None:
         dry_allowed_length=1,
         dry_penalty_last_n=-1,
         dry_sequence_breakers=["x" * 40] * 16,
-        bad_words=["x" * 256] * 128,
+        bad_words=["x" * 256] * MAX_BAD_WORDS,
         allowed_token_ids=[1] * MAX_ALLOWED_TOKEN_IDS,
     )
 

@@ -17,6 +17,7 @@ from octavo.core.outputs import (
 )
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.core.step_load import MeasuredStep, StepLoad
 from octavo.engine import frames
 from octavo.engine.engine_loop import AbortRequest, StopEngine
 from octavo.engine.frames import (
@@ -64,6 +65,7 @@ FROM_WORKER: list[FromWorker] = [
                     stop_reason="x",
                 )
             ],
+            steps=[MeasuredStep(StepLoad(5, 2, 1, 9, 10, 13), 0.5)],
             stats=EngineStats(num_pages=3),
         )
     ),

@@ -4,36 +4,33 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable
 
 import jsonschema
-import numpy as np
 import pytest
 
 from octavo.core.outputs import SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.engine.engine import Engine
-from octavo.engine.grammars import SequenceGrammars
+from octavo.engine.grammars import LoadVocabulary
 from octavo.errors import InvalidRequest
-from octavo.scheduler.scheduler import Scheduler
 from octavo.structured.grammar_text import grammar_text
 from octavo.structured.vocabulary import GrammarVocabulary
 from tests.fakes import (
     BYTE_VOCAB,
     EOS,
     ByteTokenizer,
-    FakeRunner,
     joined_ids,
     joined_text,
     make_request,
     make_scheduler,
 )
+from tests.masked_runner import MaskedRunner
 from tests.structured.vocabularies import byte_vocabulary
 
-VOCAB = ByteTokenizer.vocab_size
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -49,36 +46,20 @@ LETTERS = StructuredOutputs(regex="abc(d|e)fgh")
 Key = tuple[str, int]
 
 
-class MaskedRunner(FakeRunner):
-    """Draws what the hash of context and seed says, from the tokens that the mask allows."""
-
-    def __init__(self, scheduler: Scheduler, *, obeys: bool = True) -> None:
-        super().__init__(scheduler.kv.num_pages, 4)
-        self.grammars = SequenceGrammars(VOCAB, byte_vocabulary)
-        self._obeys = obeys
-
-    def run(self, step: ScheduledStep) -> StepResult:
-        pending = self.grammars.begin(step)
-        result = super().run(step)
-        masks = pending.wait()
-        if masks is None or not self._obeys:
-            return result
-        for scheduled, outcome in zip(step.sequences, result.results, strict=True):
-            row = masks.rows.get(scheduled.sequence.key)
-            if row is None or outcome.token_id is None:
-                continue
-            bits = np.unpackbits(masks.words[row].view(np.uint8), bitorder="little")
-            allowed = np.flatnonzero(bits[:VOCAB])
-            outcome.token_id = int(allowed[outcome.token_id % len(allowed)]) if len(allowed) else 0
-        return result
-
-
 class Rig:
-    def __init__(self, *, obeys: bool = True, num_pages: int = 64, swap_slots: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        obeys: bool = True,
+        num_pages: int = 64,
+        swap_slots: int = 0,
+        load_vocabulary: LoadVocabulary = byte_vocabulary,
+    ) -> None:
         self.scheduler = make_scheduler(
             num_pages=num_pages, eos_token_ids=frozenset({EOS}), num_swap_slots=swap_slots
         )
-        self.runner = MaskedRunner(self.scheduler, obeys=obeys)
+        kv = self.scheduler.kv
+        self.runner = MaskedRunner(kv.num_pages, 4, obeys=obeys, load_vocabulary=load_vocabulary)
         self.engine = Engine(
             self.scheduler, self.runner, ByteTokenizer(), grammars=self.runner.grammars
         )
@@ -206,8 +187,7 @@ def test_a_vocabulary_that_cannot_be_loaded_is_the_error_of_who_needs_it(max_tok
     def fail() -> GrammarVocabulary:
         raise OSError("the file is gone")
 
-    rig = Rig()
-    rig.runner.grammars = rig.engine._grammars = SequenceGrammars(VOCAB, fail)
+    rig = Rig(load_vocabulary=fail)
     said = rig.run(structured(LETTERS, max_tokens=max_tokens, n=2), free("other"))
     assert [reason(said["r", i]) for i in range(2)] == ["error", "error"]
     assert joined_ids(said["r", 0]) == []
@@ -257,3 +237,25 @@ def test_a_stop_token_ends_a_text_that_may_end() -> None:
         assert joined_ids(said["r", 0])[-1] == EOS > BYTE_VOCAB
         lengths.add(len(text))
     assert len(lengths) > 2
+
+
+def test_others_run_while_a_grammar_is_compiled_and_an_abort_does_not_wait() -> None:
+    gate = threading.Event()
+
+    def load() -> GrammarVocabulary:
+        assert gate.wait(30)
+        return byte_vocabulary()
+
+    rig = Rig(load_vocabulary=load)
+    for request in (structured(LETTERS, n=2), structured(LETTERS, name="gone"), free("other")):
+        rig.engine.submit(request)
+    while ("other", 0) not in rig.said or reason(rig.said["other", 0]) is None:
+        rig.step()
+    assert set(rig.said) == {("other", 0)}
+    rig.engine.abort("gone")
+    rig.step()
+    assert reason(rig.said["gone", 0]) == "abort"
+    assert rig.engine.has_work
+    gate.set()
+    said = rig.run()
+    assert [reason(said["r", index]) for index in range(2)] == ["stop", "stop"]

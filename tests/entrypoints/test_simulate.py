@@ -10,10 +10,10 @@ import pytest
 import octavo.entrypoints.cli.simulate_fit
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.report import Metric, Report, report_to_json
+from octavo.core.step_load import StepLoad
 from octavo.entrypoints.cli.main import run_command
 from octavo.simulate.measured import Sample, profile_from_json
 from octavo.simulate.report import SimulationReport
-from octavo.simulate.step_load import StepLoad
 
 FEW = ("--num-requests", "40", "--request-rate", "20", "--lengths", "alpaca")
 
@@ -73,7 +73,7 @@ def test_a_profile_is_fitted_and_used(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "measured: tiny" in capsys.readouterr().out
 
 
-def test_a_server_is_measured(
+def test_a_server_that_tells_no_steps_is_measured_from_outside(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     base_url: str,
@@ -85,12 +85,32 @@ def test_a_server_is_measured(
         steps = (StepLoad(n, n, n, 9 * n, 0, 9 * n) for n in (1, 2))
         return [Sample([step], 0.001 * step.num_tokens) for step in steps]
 
+    async def nothing(_: object) -> None:
+        return None
+
     monkeypatch.setattr(octavo.entrypoints.cli.simulate_fit, "probe", measured)
+    monkeypatch.setattr(octavo.entrypoints.cli.simulate_fit, "step_report", nothing)
     profile = tmp_path / "profile.json"
     assert simulate("fit", base_url, "--max-num-seqs", 2, "-o", profile) == 0
     assert "measured: fake" in capsys.readouterr().out
     made = profile_from_json(profile.read_bytes(), "profile")
     assert (made.max_num_seqs, made.max_num_batched_tokens) == (2, 512)
+    assert simulate(*FEW, "--profile", profile, "--num-pages", 99) == 0
+
+
+def test_a_server_is_measured_by_its_own_steps(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, base_url: str
+) -> None:
+    profile = tmp_path / "profile.json"
+    assert simulate("fit", base_url, "--no-load") == 2
+    assert "tells of no step" in capsys.readouterr().err
+    load = ["--clients", 2, "--input-len", 3, "--output-len", 2]
+    assert simulate("fit", base_url, *load, "--max-num-seqs", 2, "-o", profile) == 0
+    counts = [count for count, _ in profile_from_json(profile.read_bytes(), "profile").knots]
+    assert counts[0] == 1
+    assert counts[-1] >= 4
+    assert simulate("fit", base_url, "--no-load", "-o", profile) == 0
+    assert profile_from_json(profile.read_bytes(), "profile").request_seconds == 0.0
     assert simulate(*FEW, "--profile", profile, "--num-pages", 99) == 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 from collections.abc import Callable
@@ -52,6 +53,21 @@ def test_moves_are_carried_out_in_order_and_bit_for_bit(
     sources = [2, 0, 2, 1, 3, 5]
     for page, source in enumerate(sources):
         np.testing.assert_array_equal(memory.read(page), before[source])
+
+
+@pytest.mark.parametrize("num_pages", [2, NUM_PAGES])
+def test_measuring_moves_changes_no_page(num_pages: int) -> None:
+    memory = make_memory("int8")
+    before = [memory.read(page) for page in range(NUM_PAGES)]
+    assert 0.0 < memory.measure_move_seconds(num_pages) < math.inf
+    for page, content in enumerate(before):
+        np.testing.assert_array_equal(memory.read(page), content)
+
+
+def test_without_swap_space_no_move_is_ever_done() -> None:
+    cache = KvCache(NUM_PAGES, LAYERS, "int8")
+    memory = PageMemory(cache, SwapBuffer(0, cache.page_bytes))
+    assert memory.measure_move_seconds(NUM_PAGES) == math.inf
 
 
 def test_a_page_has_the_bytes_of_all_layers() -> None:

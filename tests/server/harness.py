@@ -25,11 +25,16 @@ from octavo.engine.engine import Engine
 from octavo.engine.in_process import InProcessEngine
 from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.app import build_app
+from octavo.entrypoints.openai.batches.line_call import LineCaller
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import dialects_of
+from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
-from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
+from tests.fakes import BOS, EOS, POOLER, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
+from tests.masked_runner import MaskedRunner
 
 MODEL = "fake"
 CONTEXT = 512
@@ -39,9 +44,11 @@ TEMPLATE = (
     "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}"
 )
+COMPILER = GrammarCompiler()
+"""Of all servers: its process takes longer to start than most tests run."""
 
 Json = Any
-Script = Mapping[bytes, Sequence[int]]
+Script = Mapping[bytes, Sequence[int]] | Mapping[tuple[int, ...], Sequence[int]]
 
 
 class ChatByteTokenizer(ByteTokenizer):
@@ -177,11 +184,12 @@ class Setup:
     headers: Mapping[str, str] = field(default_factory=dict)
     template: str = TEMPLATE
     takes_priority: bool = False
+    compiler: GrammarCompiler = COMPILER
 
     def build(self, clock: EngineClock) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
         choose = ScriptedChoice(self.scripts)
-        runner = FakeRunner(
+        runner = MaskedRunner(
             self.num_pages, 4, choose, fail_on=self.fail_on, on_run=lambda step: brake.wait(step)
         )
         choose.fallback = runner.hash_token
@@ -192,7 +200,8 @@ class Setup:
             max_model_len=CONTEXT,
             eos_token_ids=frozenset({EOS}),
         )
-        return Engine(scheduler, runner, self.tokenizer, clock=clock), runner, brake
+        engine = Engine(scheduler, runner, self.tokenizer, clock=clock, grammars=runner.grammars)
+        return engine, runner, brake
 
 
 class ScriptedChoice:
@@ -212,9 +221,11 @@ class ScriptedChoice:
         return self.fallback(context, seed)
 
 
-def run(scenario: Scenario, setup: Setup | None = None) -> None:
+def run(
+    scenario: Scenario, setup: Setup | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> None:
     """Run `scenario` against a fresh server; then the engine must be idle and empty."""
-    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), TIMEOUT_SECONDS))
+    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), timeout_seconds))
 
 
 async def _run(scenario: Scenario, setup: Setup) -> None:
@@ -228,20 +239,31 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         vocab_size=setup.tokenizer.vocab_size,
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
+        pooler=POOLER,
+        grammars=setup.compiler,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})
+    dialects = dialects_of(
+        setup.template,
+        tools=setup.options.tool_call_parser,
+        reasoning=setup.options.reasoning_parser,
+    )
     model = ModelInfo(
         names=(MODEL, "alias"),
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
         created=1,
         takes_priority=setup.takes_priority,
+        dialects=dialects,
     )
     tenants = load_tenants(setup.options)
-    app = build_app(client, inputs, model, setup.options, metrics, tenants)
+    batches = BatchService(setup.options, tenants, clock) if setup.options.batch_dir else None
+    app = build_app(client, inputs, model, setup.options, metrics, tenants, None, batches)
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     await client.start()
     try:
+        if batches is not None:
+            batches.start(LineCaller(app))
         async with httpx.AsyncClient(
             transport=transport,
             base_url="http://localhost",
@@ -251,9 +273,13 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
             server = Server(app, engine, client, http, metrics, brake, runner, clock)
             await scenario(server)
             brake.open()
+            if batches is not None:
+                await batches.close()
             await server.wait_idle()
     finally:
         brake.open()
+        if batches is not None:
+            await batches.close()
         await client.shutdown()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,8 +32,9 @@ class PieceTokenizer(ByteTokenizer):
         *,
         skip_special_tokens: bool,
         preceding_id: int | None = None,  # noqa: ARG002  (pieces mean the same after anything)
+        shown_ids: Collection[int] = (),
     ) -> PieceDetokenizer:
-        return PieceDetokenizer(skip_special_tokens=skip_special_tokens)
+        return PieceDetokenizer(skip_special_tokens=skip_special_tokens, shown_ids=shown_ids)
 
 
 def _answers(answer: list[int], **fields: Json) -> list[tuple[str, str, int | str | None]]:

@@ -40,6 +40,20 @@ def test_version_and_liveness() -> None:
     run(scenario)
 
 
+def test_the_steps_of_the_engine_are_told() -> None:
+    async def scenario(server: Server) -> None:
+        assert (await server.http.get("/steps")).json() == {"num_steps": 0, "steps": []}
+        await server.complete("abc", max_tokens=3)
+        await server.wait_idle()
+        told = (await server.http.get("/steps")).json()
+        assert told["num_steps"] == len(told["steps"]) == 3
+        (load, seconds), *_ = told["steps"]
+        assert load == [4, 1, 1, 0, 10, 4]  # with the token that begins a text
+        assert seconds > 0
+
+    run(scenario)
+
+
 def test_health_is_tied_to_the_engine() -> None:
     async def scenario(server: Server) -> None:
         await server.client.shutdown()

@@ -9,12 +9,10 @@ import time
 import pytest
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS
-from octavo.entrypoints.openai.requests import (
-    UNSUPPORTED_FIELDS,
-    ChatRequest,
-    CompletionRequest,
-    RequestBody,
-)
+from octavo.entrypoints.openai.body import RequestBody
+from octavo.entrypoints.openai.chat_request import ChatRequest
+from octavo.entrypoints.openai.completion_request import CompletionRequest
+from octavo.entrypoints.openai.requests import unsupported_fields
 from tests.fakes import ByteTokenizer
 from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
 
@@ -248,7 +246,7 @@ def test_unknown_parameters_are_refused_by_name() -> None:
 
 
 def _unsupported(kind: type[RequestBody]) -> list[str]:
-    return sorted(UNSUPPORTED_FIELDS[kind])
+    return sorted(unsupported_fields(kind))
 
 
 @pytest.mark.parametrize("name", _unsupported(ChatRequest))
@@ -273,7 +271,7 @@ def test_known_but_unsupported_completion_parameters_say_so(name: str) -> None:
 @pytest.mark.parametrize(
     ("param", "fields"),
     [
-        ("response_format", {"response_format": {"type": "json_object"}}),
+        ("response_format", {"response_format": {"type": "json"}}),
         ("store", {"store": True}),
         ("priority", {"priority": 3}),
         ("prompt_logprobs", {"prompt_logprobs": 1, "stream": True}),
@@ -370,10 +368,10 @@ def test_null_is_as_good_as_absent(path: str, kind: type[RequestBody], content: 
 @pytest.mark.parametrize(
     ("fields", "says"),
     [
-        ({"tool_choice": "required"}, "not supported"),
+        ({"tool_choice": "required"}, "without tools"),
         ({"service_tier": "flex"}, "'auto' or 'default' is allowed"),
         ({"modalities": ["text", "audio"]}, "'text' is allowed"),
-        ({"reasoning_effort": "high"}, "not supported"),
+        ({"reasoning_effort": "high"}, "has no place for it"),
         ({"temperatur": 1}, "did you mean 'temperature'?"),
     ],
 )
@@ -441,3 +439,17 @@ def test_a1_further_sampling_parameters_have_ranges(
     if path == "/v1/completions":
         asked = {"prompt": "a"}
     _refused(path, {**asked, param: value}, param, says)
+
+
+@pytest.mark.parametrize(
+    ("param", "fields", "says"),
+    [
+        ("logits_processors", {"logits_processors": ["x"]}, "has 'x'; this server has none"),
+        ("logits_processors", {"logits_processors": [{"qualname": "x"}] * 9}, "at most 8"),
+        ("logits_processors", {"logits_processors": [{"name": "x"}]}, "unknown field `name`"),
+        ("vllm_xargs", {"vllm_xargs": {"a": 1}}, "without logits_processors"),
+        ("vllm_xargs", {"vllm_xargs": {"a": {}}}, "expected"),
+    ],
+)
+def test_logits_processors_that_a_server_does_not_have(param: str, fields: Json, says: str) -> None:
+    _chat_refused(param, says, **fields)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from octavo.config.engine import EngineConfig
+from octavo.core.step_load import StepLoad
 from octavo.simulate.cluster import Source
 from octavo.simulate.simulation import Run, Setup, simulate
-from octavo.simulate.step_load import StepLoad
 from octavo.simulate.trace import TraceRequest
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from octavo.bench.fingerprint import fingerprint
 from octavo.bench.report import Metric, Report
+from octavo.core.step_load import StepLoad
 from octavo.errors import ConfigError
 from octavo.simulate.from_report import fit_report
 from octavo.simulate.measured import (
@@ -17,7 +18,6 @@ from octavo.simulate.measured import (
     profile_from_json,
     profile_to_json,
 )
-from octavo.simulate.step_load import StepLoad
 
 TRUTH = Profile(
     model="m",

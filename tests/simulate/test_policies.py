@@ -144,6 +144,28 @@ def test_admission_refuses_what_would_wait_too_long() -> None:
     assert rate_of[1] > 0.85 * rate_of[0]
 
 
+def test_whom_the_policy_lets_pass_is_not_refused_for_the_queue_that_it_passes() -> None:
+    """One urgent request a second while twice as much comes as can be answered."""
+    urgent = [
+        request(at=float(i), prompt=40, answer=20, tenant="urgent", priority=-1)
+        for i in range(1, 10)
+    ]
+    trace = merged(flood(90.0, 900, "", seed=3), urgent)
+    options = ServerConfig(max_queue_seconds=0.25)
+    fcfs, priority = (
+        run_of(
+            trace,
+            engine(scheduling_policy=policy),
+            times=TIMES,
+            server=options,
+            has_admission=True,
+        ).records.num_refused["urgent"]
+        for policy in ("fcfs", "priority")
+    )
+    assert fcfs > 3
+    assert priority == 0
+
+
 def test_weights_of_tenants_come_from_their_file(tmp_path: Path) -> None:
     file = tmp_path / "tenants.yaml"
     file.write_text("tenants: {a: {weight: 3}, b: {weight: 1}}")

@@ -10,9 +10,9 @@ import pytest
 import octavo.simulate.probe
 from octavo.bench.load import COMPLETIONS, LoadError, Outcome, Server
 from octavo.bench.workload import LoadRequest
+from octavo.core.step_load import StepLoad
 from octavo.simulate.measured import MeasuredTimes, fit
 from octavo.simulate.probe import Plan, probe, together
-from octavo.simulate.step_load import StepLoad
 
 SERVER = Server(base_url="http://127.0.0.1:1", endpoint=COMPLETIONS, model="m")
 PLAN = Plan(

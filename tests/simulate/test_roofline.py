@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from octavo.core.step_load import StepLoad
 from octavo.errors import ConfigError
 from octavo.simulate.accelerators import ACCELERATORS, find_accelerator
 from octavo.simulate.model_shapes import MODEL_SHAPES, find_shape
 from octavo.simulate.roofline import Deployment, Efficiency, RooflineTimes
-from octavo.simulate.step_load import StepLoad
 
 PERFECT = Efficiency(
     memory=1,

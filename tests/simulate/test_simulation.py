@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from octavo.bench.lengths import Fixed, LogNormal
-from octavo.core.schedule import ScheduledSequence, ScheduledStep
+from octavo.core.schedule import ScheduledSequence, ScheduledStep, load_of
+from octavo.core.step_load import num_attended_tokens
 from octavo.errors import ConfigError
 from octavo.simulate.replica import make_sequence
-from octavo.simulate.step_load import attended, load_of
 from octavo.simulate.synthetic import Recipe, make_trace
 from tests.simulate.machines import LinearTimes, request, run_of
 
@@ -132,7 +132,7 @@ def test_a_load_sums_what_its_rows_attend_to() -> None:
     assert load.num_decode_attended == 10
     assert load.num_prompt_attended == (1 + 2 + 3 + 4) + (5 + 6 + 7)
     assert load.num_context_tokens == 10 + 4 + 7
-    assert attended(4, 3) == 18
+    assert num_attended_tokens(4, 3) == 18
 
 
 def test_the_timeline_is_bounded_and_ascends() -> None:

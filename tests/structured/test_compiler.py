@@ -6,12 +6,14 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.errors import InvalidRequest, OctavoError
 from octavo.structured.compiler import GrammarCompiler
+from octavo.structured.task import GrammarTask
 
 TREE = {
     "$defs": {
@@ -26,7 +28,7 @@ TREE = {
     },
     "$ref": "#/$defs/node",
 }
-TAGS = {
+TAGS: dict[str, Any] = {
     "type": "structural_tag",
     "structures": [{"begin": "<f=x>", "schema": {"type": "object"}, "end": "</f>"}],
     "triggers": ["<f="],
@@ -66,7 +68,7 @@ def schema(value: object) -> StructuredOutputs:
 def test_what_is_well_formed_compiles(
     compiler: GrammarCompiler, outputs: StructuredOutputs
 ) -> None:
-    assert compiler.compile(outputs)
+    assert compiler.compile(GrammarTask(outputs))
 
 
 @pytest.mark.parametrize(
@@ -100,33 +102,37 @@ def test_what_is_well_formed_compiles(
         (StructuredOutputs(structural_tag="{}"), "structural_tag", "structures"),
         (StructuredOutputs(structural_tag=json.dumps({**TAGS, "triggers": ["<g"]})),
          "structural_tag", "none of the triggers"),
+        (StructuredOutputs(structural_tag=json.dumps(
+            {**TAGS, "structures": [{**TAGS["structures"][0], "schema": {"not": {}}}]})),
+         "structural_tag", r"structures\[0\]: JSON schema at /not"),
+        (StructuredOutputs(json='{"const": 1e999}'), "json", "1e999 is beyond a double"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_refused_and_the_next_one_compiles(
     compiler: GrammarCompiler, outputs: StructuredOutputs, param: str, message: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=f"(?s){message}") as refused:
-        compiler.compile(outputs)
+        compiler.compile(GrammarTask(outputs))
     assert refused.value.param == f"structured_outputs.{param}"
-    assert compiler.compile(StructuredOutputs(regex="a+"))
+    assert compiler.compile(GrammarTask(StructuredOutputs(regex="a+")))
 
 
 def test_an_answer_is_remembered() -> None:
     """Without the process that gave it, a worker would have to start anew."""
     command = [sys.executable, "-m", "octavo.structured.worker"]
     compiler = GrammarCompiler(command=command)
-    first = compiler.compile(schema(TREE))
+    first = compiler.compile(GrammarTask(schema(TREE)))
     compiler.close()
     compiler._command = ("/bin/false",)
-    assert compiler.compile(schema(TREE)) == first
+    assert compiler.compile(GrammarTask(schema(TREE))) == first
     with pytest.raises(OctavoError, match="does not start"):
-        compiler.compile(schema({}))
+        compiler.compile(GrammarTask(schema({})))
 
 
 def test_what_was_not_used_for_longest_is_forgotten_first() -> None:
     compiler = GrammarCompiler(cache_bytes=600)
     for number in range(50):
-        compiler.compile(StructuredOutputs(regex=f"a{{{number}}}"))
+        compiler.compile(GrammarTask(StructuredOutputs(regex=f"a{{{number}}}")))
     cache = compiler._cache
     compiler.close()
     assert 0 < cache._num_bytes <= 600
@@ -153,7 +159,7 @@ def test_a_worker_that_is_silent_is_ended_after_a_second() -> None:
     compiler = GrammarCompiler(command=[sys.executable, "-c", SILENT])
     start = time.monotonic()
     with pytest.raises(InvalidRequest, match="takes too long"):
-        compiler.compile(StructuredOutputs(regex="a"))
+        compiler.compile(GrammarTask(StructuredOutputs(regex="a")))
     assert time.monotonic() - start < 15
     assert compiler._worker is None
 
@@ -161,5 +167,5 @@ def test_a_worker_that_is_silent_is_ended_after_a_second() -> None:
 def test_memory_of_a_worker_is_bounded() -> None:
     compiler = GrammarCompiler(command=[sys.executable, "-c", GREEDY])
     with pytest.raises(InvalidRequest, match="too much memory"):
-        compiler.compile(StructuredOutputs(regex="a"))
+        compiler.compile(GrammarTask(StructuredOutputs(regex="a")))
     compiler.close()

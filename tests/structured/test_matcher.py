@@ -147,6 +147,65 @@ def test_a_schema_may_refer_to_itself(vocabulary: GrammarVocabulary) -> None:
     assert matcher.is_complete
 
 
+OBJECT = {"properties": {"a": {"type": "integer"}, "é": {"type": "null"}}, "type": "object"}
+DATE = {"type": "string", "format": "date"}
+TIMES = {"enum": ["23:59:60Z", "23:59:59Z"], "format": "time"}
+UNICODE = {"$defs": {"größe 1": {"type": "integer"}}, "$ref": "#/$defs/größe 1"}
+QUOTED = {"$defs": {"größe 1": {"type": "integer"}}, "$ref": "#/$defs/gr%C3%B6%C3%9Fe%201"}
+NAMED_REF = {"$defs": {"a": {"type": "integer"}}, "const": {"$ref": "#/$defs/a"}}
+HOST = {"type": "string", "format": "hostname"}
+EMAIL = {"type": "string", "format": "email"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "is_allowed"),
+    [
+        (OBJECT, '{"a":1,"b":"x"}', True),
+        (OBJECT, r'{"\u0061":"x"}', False),
+        (OBJECT, r'{"\u00e9":1}', False),
+        ({"patternProperties": {"^a": {"type": "null"}}, "type": "object"}, r'{"\u0061":1}', False),
+        ({"type": "string"}, r'"\ud800"', False),
+        (DATE, '"2024-02-29"', True),
+        (DATE, '"2000-02-29"', True),
+        (DATE, '"2023-02-29"', False),
+        (DATE, '"1900-02-29"', False),
+        (DATE, '"2023-04-31"', False),
+        (DATE, '"0000-01-01"', False),
+        (TIMES, '"23:59:59Z"', True),
+        (TIMES, '"23:59:60Z"', False),
+        ({"format": "date-time"}, '"2024-02-29T10:00:59.5+01:00"', True),
+        ({"format": "date-time"}, '"2023-02-29T10:00:59Z"', False),
+        ({"format": "date-time"}, '"2024-02-29T10:00:60Z"', False),
+        (HOST, '"' + ".".join(["a" * 62] * 4) + '"', True),
+        (HOST, '"' + ".".join(["a" * 63] * 4) + '"', False),
+        (EMAIL, '"' + "a" * 64 + '@b.c"', True),
+        (EMAIL, '"' + "a" * 65 + '@b.c"', False),
+        (UNICODE, "12", True),
+        (QUOTED, "12", True),
+        (NAMED_REF, '{"$ref":"#/$defs/a"}', True),
+    ],
+)
+def test_what_the_library_leaves_open_is_closed(
+    vocabulary: GrammarVocabulary, schema: object, text: str, is_allowed: bool
+) -> None:
+    matcher = matcher_of(vocabulary, StructuredOutputs(json=json.dumps(schema)))
+    assert (matcher.accept(text.encode()) and matcher.may_end) == is_allowed
+
+
+def test_the_schema_of_a_tag_is_held_as_any_other(vocabulary: GrammarVocabulary) -> None:
+    tags = {
+        "structures": [{"begin": "<a>", "schema": OBJECT, "end": "</a>"}],
+        "triggers": ["<a>"],
+    }
+    matcher = matcher_of(vocabulary, StructuredOutputs(structural_tag=json.dumps(tags)))
+    assert matcher.accept(b"<a>{" + b" " * 40)
+    assert allowed(vocabulary, matcher) == characters('"}')
+    assert matcher.accept(b'"')
+    assert allowed(vocabulary, matcher) & characters("\\u") == characters("\\u")
+    assert matcher.accept(b"\\")
+    assert allowed(vocabulary, matcher) == characters('\\"bfnrt')
+
+
 def test_left_recursion_is_handled(vocabulary: GrammarVocabulary) -> None:
     matcher = matcher_of(vocabulary, StructuredOutputs(grammar='root ::= root "a" | "b"'))
     assert matcher.accept(b"b" + b"a" * 1000)

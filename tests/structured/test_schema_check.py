@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from octavo.structured.schema_check import (
-    MAX_JSON_DEPTH,
-    MAX_SCHEMA_DEPTH,
-    SchemaError,
-    check_schema,
-)
+from octavo.structured.schema_check import MAX_JSON_DEPTH, check_schema
+from octavo.structured.schema_tree import MAX_SCHEMA_DEPTH, SchemaError
 
 
 def nested(key: str, levels: int) -> object:

@@ -186,3 +186,20 @@ def test_sentencepiece_without_scores_or_bytes_is_refused() -> None:
     metadata["tokenizer.ggml.unknown_token_id"] = None
     with pytest.raises(TokenizerError, match="255 of 256 byte tokens"):
         Tokenizer.from_gguf(metadata)
+
+
+def test_the_tokens_that_fill_a_gap_are_found_by_their_spelling(
+    qwen05: Tokenizer, gemma3: Tokenizer
+) -> None:
+    assert qwen05.fim_token_ids is not None
+    spelled = [qwen05.token_text(token_id) for token_id in qwen05.fim_token_ids]
+    assert spelled == ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"]
+    assert gemma3.fim_token_ids is None
+
+
+def test_the_tokens_that_fill_a_gap_may_be_named_by_the_file() -> None:
+    metadata = byte_level_metadata()
+    assert Tokenizer.from_gguf(metadata).fim_token_ids is None
+    for name, token_id in (("pre", 3), ("suf", 4), ("mid", 5)):
+        metadata[f"tokenizer.ggml.fim_{name}_token_id"] = token_id
+    assert Tokenizer.from_gguf(metadata).fim_token_ids == (3, 4, 5)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from octavo.config.options import check, option
+from octavo.config.request_limits import RequestLimits
 from octavo.errors import ConfigError
 
 MAX_TIMEOUT_SECONDS = 86400
@@ -14,7 +15,7 @@ MIN_QUEUED_REQUESTS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerConfig:
+class ServerConfig(RequestLimits):
     """Limits are enforced at the limit and refused one beyond it. Raises ConfigError naming the
     first option that is out of range."""
 
@@ -27,6 +28,19 @@ class ServerConfig:
     )
     served_model_name: tuple[str, ...] = option(
         (), "Name of the model on the wire; further ones are aliases. Default: as MODEL was given."
+    )
+    tool_call_parser: str = option(
+        "",
+        "How the model writes tool calls (docs/tool_calls.md). Default: as its template tells.",
+        metavar="NAME",
+    )
+    reasoning_parser: str = option(
+        "",
+        "How the model marks its reasoning. Default: as its template tells; none: not at all.",
+        metavar="NAME",
+    )
+    enable_auto_tool_choice: bool = option(
+        True, "Take requests that leave it to the model whether to call a tool."
     )
     allowed_hosts: tuple[str, ...] = option(
         (), "Host names that requests may carry. Default: this machine's own when HOST is loopback."
@@ -44,11 +58,11 @@ class ServerConfig:
         None, "Prompt tokens that may wait to be computed, of all requests.", minimum=1
     )
     max_queue_seconds: float | None = option(
-        None, "Refuse what would wait longer for its turn, by prediction.", minimum=0
+        60.0, "Refuse what would wait longer for its turn, by prediction.", minimum=0
     )
     request_timeout: float | None = option(
-        None,
-        "Seconds in which a request must be answered that names no time itself. Default: no limit.",
+        600.0,
+        "Seconds in which a request must be answered that names no time itself.",
         metavar="SECONDS",
         minimum=0.001,
         maximum=MAX_TIMEOUT_SECONDS,
@@ -81,14 +95,44 @@ class ServerConfig:
     max_queued_tokens_per_tenant: int | None = option(
         None, "Prompt tokens of one tenant that may wait to be computed.", minimum=1
     )
-    max_body_bytes: int = option(
-        4 * 1024 * 1024, "Largest request body.", metavar="BYTES", minimum=1
+    batch_dir: str = option(
+        "",
+        "Folder of /v1/files and /v1/batches, which go on after a restart. Default: they are off.",
+        metavar="FOLDER",
     )
-    max_header_bytes: int = option(
-        32 * 1024, "Largest request header block.", metavar="BYTES", minimum=1024
+    batch_store_bytes: int = option(
+        4 * 1024**3, "Bytes of all stored files together.", metavar="BYTES", minimum=1
+    )
+    batch_store_files: int = option(1000, "Stored files, and batches that are over.", minimum=1)
+    batch_file_bytes: int = option(
+        200 * 1024**2, "Largest file that may be uploaded.", metavar="BYTES", minimum=1
+    )
+    batch_num_seqs: int | None = option(
+        None,
+        "Sequences of batches that may run while nothing else does. Default: 7/8 of MAX_NUM_SEQS.",
+        minimum=1,
+    )
+    response_store_bytes: int = option(
+        64 * 1024**2,
+        "Bytes of responses kept in memory for /v1/responses; 0 keeps none.",
+        metavar="BYTES",
+        minimum=0,
+    )
+    response_store_count: int = option(
+        1000, "Responses kept of each tenant; the oldest goes.", minimum=1
+    )
+    header_timeout_seconds: float = option(
+        10.0, "A connection whose request headers take longer is closed.", minimum=0.01
+    )
+    body_timeout_seconds: float = option(
+        60.0, "A request whose body takes longer to arrive is refused.", minimum=0.01
+    )
+    client_stall_seconds: float = option(
+        60.0,
+        "A client that leaves what is written to it unread for so long is cut off.",
+        minimum=0.01,
     )
     max_num_connections: int = option(1024, "Connections open at the same time.", minimum=1)
-    max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.", minimum=1)
     keep_alive_seconds: int = option(75, "How long an idle connection is kept open.", minimum=0)
     stream_ping_seconds: float = option(
         15.0, "A stream without an event for this long gets a comment line.", minimum=0.01

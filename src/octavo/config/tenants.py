@@ -49,6 +49,9 @@ class TenantLimits:
     max_queued_tokens: int | None = option(
         None, "Prompt tokens of requests that wait for their first token.", minimum=1
     )
+    max_stored_bytes: int | None = option(
+        None, "Bytes of its stored files together.", metavar="BYTES", minimum=1
+    )
     min_priority: int = option(
         LEAST_PRIORITY,
         "The most urgent priority it may ask for.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from octavo.errors import InvalidRequest
 
@@ -36,6 +37,22 @@ def check_real(
             f"{name} is {value!r}; a finite number {bounds} is allowed",
             param=name.partition("[")[0],
         )
+
+
+class Range(NamedTuple):
+    """The values that a wish may have: from `low`, itself not if `low_open`, to `high`."""
+
+    name: str
+    low: float
+    high: float
+    low_open: bool = False
+
+    def check(self, value: object) -> None:
+        """Raises `InvalidRequest`. Bounds that are integers are those of one."""
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            check_integer(self.name, value, self.low, self.high)
+        else:
+            check_real(self.name, value, self.low, self.high, low_open=self.low_open)
 
 
 def check_ids(name: str, values: Sequence[object] | None, most: int = MAX_TOKEN_IDS) -> None:

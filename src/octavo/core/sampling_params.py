@@ -8,21 +8,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from octavo.core.ranges import check_ids, check_integer, check_real
+from octavo.core.processor_call import MAX_PROCESSORS, ProcessorCall
+from octavo.core.ranges import Range, check_ids, check_integer, check_real
 from octavo.core.repetition_detection import RepetitionDetection
 from octavo.core.structured_outputs import StructuredOutputs
-from octavo.core.token_filters import TokenFilters
+from octavo.core.token_filters import FILTER_RANGES, TokenFilters
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
-MAX_N = 16
+MAX_N = 128
 MAX_BEST_OF = 20
 MAX_BEAM_WIDTH = 64
-MAX_STOP_STRINGS = 16
-MAX_STOP_CHARS = 256
-MAX_LOGIT_BIAS = 1024
+MAX_STOP_STRINGS = 64
+MAX_STOP_CHARS = 1024
+MAX_LOGIT_BIAS = 65536
 MAX_LOGPROBS = 20
 GREEDY_TEMPERATURE = 1e-5
 """Temperatures below this choose greedily: dividing by them would only overflow."""
+
+_MANY = 2**31 - 1
+
+RANGES = (
+    Range("temperature", 0.0, 100.0),
+    Range("top_p", 0.0, 1.0, low_open=True),
+    Range("top_k", -1, _MANY),
+    Range("min_p", 0.0, 1.0),
+    Range("presence_penalty", -2.0, 2.0),
+    Range("frequency_penalty", -2.0, 2.0),
+    Range("repetition_penalty", 0.0, 100.0, low_open=True),
+    Range("seed", -(2**63), 2**64 - 1),
+    Range("max_tokens", 0, _MANY),
+    Range("min_tokens", 0, _MANY),
+    Range("logprobs", 0, MAX_LOGPROBS),
+    Range("prompt_logprobs", 0, MAX_LOGPROBS),
+    Range("length_penalty", -10.0, 10.0),
+    Range("truncate_prompt_tokens", -1, _MANY),
+    *FILTER_RANGES,
+)
+"""Of single numbers. `n`, `best_of` and `beam_width` have bounds that depend on each other."""
+_OPTIONAL = frozenset(
+    {"seed", "max_tokens", "logprobs", "prompt_logprobs", "truncate_prompt_tokens"}
+)
 
 _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("temperature", (0.0, 1.0)),
@@ -39,6 +64,7 @@ _ALLOWED_WITH_BEAMS: tuple[tuple[str, tuple[float | None, ...]], ...] = (
     ("best_of", (None, 1)),
     ("logprobs", (None,)),
     ("prompt_logprobs", (None,)),
+    ("logits_processors", (None,)),
 )
 """Beams are not drawn, and their texts are not known before the end."""
 
@@ -64,6 +90,11 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
 
     With `structured_outputs` the answer has that form, unless a limit of length or a stop string
     ends it early. Bias and bans act among the tokens that the form allows.
+
+    `truncate_prompt_tokens` keeps so many tokens of a prompt, -1 as many as fit beside max_tokens;
+    `truncation_side` is where tokens are left out.
+
+    `logits_processors` are those that `--logits-processors` loaded (`docs/sampling.md`).
     """
 
     n: int = 1
@@ -94,32 +125,39 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
     structured_outputs: StructuredOutputs | None = None
+    logits_processors: list[ProcessorCall] | None = None
+    truncate_prompt_tokens: int | None = None
+    truncation_side: Literal["left", "right"] = "left"
 
     def __post_init__(self) -> None:
         check_integer("n", self.n, 1, MAX_BEAM_WIDTH if self.use_beam_search else MAX_N)
-        check_real("temperature", self.temperature, 0.0, 100.0)
-        check_real("top_p", self.top_p, 0.0, 1.0, low_open=True)
-        check_integer("top_k", self.top_k, -1, 2**31 - 1)
-        check_real("min_p", self.min_p, 0.0, 1.0)
-        check_real("presence_penalty", self.presence_penalty, -2.0, 2.0)
-        check_real("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
-        check_real("repetition_penalty", self.repetition_penalty, 0.0, 100.0, low_open=True)
-        if self.seed is not None:
-            check_integer("seed", self.seed, -(2**63), 2**64 - 1)
-        if self.max_tokens is not None:
-            check_integer("max_tokens", self.max_tokens, 0, 2**31 - 1)
-        check_integer("min_tokens", self.min_tokens, 0, 2**31 - 1)
+        for limits in RANGES:
+            value = getattr(self, limits.name)
+            if value is not None or limits.name not in _OPTIONAL:
+                limits.check(value)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise InvalidRequest(
                 f"min_tokens is {self.min_tokens}, more than max_tokens {self.max_tokens}",
                 param="min_tokens",
             )
-        for name in ("logprobs", "prompt_logprobs"):
-            value = getattr(self, name)
-            if value is not None:
-                check_integer(name, value, 0, MAX_LOGPROBS)
+        if self.truncate_prompt_tokens == 0:
+            raise InvalidRequest(
+                "truncate_prompt_tokens is 0; -1, or 1 and more, is allowed",
+                param="truncate_prompt_tokens",
+            )
+        if self.truncation_side not in ("left", "right"):
+            raise InvalidRequest(
+                f"truncation_side is {self.truncation_side!r}; 'left' or 'right' is allowed",
+                param="truncation_side",
+            )
         self._check_stops()
         self._check_logit_bias()
+        if len(self.logits_processors or ()) > MAX_PROCESSORS:
+            raise InvalidRequest(
+                f"logits_processors has {len(self.logits_processors or ())} entries; at most "
+                f"{MAX_PROCESSORS} are allowed",
+                param="logits_processors",
+            )
         if self.best_of is not None:
             check_integer("best_of", self.best_of, self.n, MAX_BEST_OF)
         self.check_filters()
@@ -161,7 +199,6 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
             check_real(f"logit_bias[{token_id}]", bias, -100.0, 100.0)
 
     def _check_beams(self) -> None:
-        check_real("length_penalty", self.length_penalty, -10.0, 10.0)
         if not isinstance(self.early_stopping, bool) and self.early_stopping != "never":
             raise InvalidRequest(
                 f"early_stopping is {self.early_stopping!r}; true, false or 'never' is allowed",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.core.sequence import Sequence
+from octavo.core.step_load import StepLoad, num_attended_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class MoveKind(Enum):
@@ -53,6 +58,26 @@ class ScheduledStep:
     moves: list[PageMove] = field(default_factory=list)
 
 
+def load_of(step: ScheduledStep) -> StepLoad:
+    num_logit_rows = decode_attended = prompt_attended = prompt_context = 0
+    for scheduled in step.sequences:
+        num_logit_rows += scheduled.samples
+        num_tokens = scheduled.num_tokens
+        if num_tokens == 1:
+            decode_attended += scheduled.start + 1
+        else:
+            prompt_attended += num_attended_tokens(scheduled.start, num_tokens)
+            prompt_context += scheduled.start + num_tokens
+    return StepLoad(
+        step.num_tokens,
+        len(step.sequences),
+        num_logit_rows,
+        decode_attended,
+        prompt_attended,
+        decode_attended + prompt_context,
+    )
+
+
 class Candidates(NamedTuple):
     """The tokens that a beam may go on with, best first, and their log probabilities after bias,
     penalties and bans. At least one."""
@@ -65,13 +90,19 @@ class Candidates(NamedTuple):
 class SequenceResult:
     """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
     prompt token at position start + i + 1. A beam has `candidates` instead of a token.
-    `mirostat_mu` is the sequence's next, None without mirostat."""
+    `mirostat_mu` is the sequence's next, None without mirostat. Of a sequence that becomes a vector
+    `pooled` is its next, and `embedding` comes with its last token: float32, little-endian. `error`
+    says why the token is not
+    what was asked for; the sequence then ends with it."""
 
     token_id: int | None = None
     candidates: Candidates | None = None
     logprobs: TokenLogprobs | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
     mirostat_mu: float | None = None
+    pooled: npt.NDArray[np.float64] | None = None
+    embedding: bytes | None = None
+    error: str = ""
 
 
 @dataclass(slots=True)

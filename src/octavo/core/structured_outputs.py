@@ -34,14 +34,20 @@ _MAX_BYTES: Final = {
     "regex": MAX_REGEX_BYTES,
 }
 
+_JSON_OPTIONS: Final = (
+    "disable_any_whitespace",
+    "whitespace_pattern",
+    "disable_additional_properties",
+)
+
 
 class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Names are vLLM's. Exactly one of the first six is given. Raises `InvalidRequest`.
 
     `json` and `structural_tag` are the text of a JSON document (a `json` that is a dict becomes
-    one); `grammar` is Lark, or GBNF as
-    llama.cpp writes it. JSON may have white space between its parts, of the form
-    `whitespace_pattern` if that is given, or none with `disable_any_whitespace`.
+    one); `grammar` is Lark, or GBNF as llama.cpp writes it. JSON may have white space between its
+    parts, of the form `whitespace_pattern` if that is given, or none with `disable_any_whitespace`.
+    With `disable_additional_properties` objects whose properties are named have no others.
     """
 
     json: str | dict[str, object] | None = None
@@ -52,6 +58,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     structural_tag: str | None = None
     disable_any_whitespace: bool = False
     whitespace_pattern: str | None = None
+    disable_additional_properties: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.json, dict):
@@ -66,8 +73,7 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
             self._check_text(kind, most)
         self._check_text("whitespace_pattern", MAX_WHITESPACE_PATTERN_BYTES)
         self._check_choice()
-        if self.disable_any_whitespace and self.whitespace_pattern is not None:
-            raise _invalid("has both disable_any_whitespace and whitespace_pattern")
+        self._check_json_options()
 
     @property
     def kind(self) -> StructuredKind:
@@ -80,6 +86,13 @@ class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         num_bytes = _num_bytes(name, value)
         if num_bytes > max_bytes:
             raise _invalid(f"{name} has {num_bytes} bytes; at most {max_bytes} are allowed", name)
+
+    def _check_json_options(self) -> None:
+        if self.disable_any_whitespace and self.whitespace_pattern is not None:
+            raise _invalid("has both disable_any_whitespace and whitespace_pattern")
+        for name in _JSON_OPTIONS:
+            if getattr(self, name) and self.kind not in ("json", "json_object"):
+                raise _invalid(f"{name} is given with {self.kind}; it is about JSON", name)
 
     def _check_choice(self) -> None:
         if self.choice is None:

@@ -25,18 +25,20 @@ from octavo.core.outputs import (
 )
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
+from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
+from octavo.engine.compiling import CompilingRequests
+from octavo.engine.forced_tokens import ForcedTokens, LeftGrammar
 from octavo.engine.grammars import SequenceGrammars
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.picks import BestOf
 from octavo.engine.prefix_store import PrefixStore
 from octavo.engine.sequences import make_sequences, times_of
 from octavo.engine.snapshot import Snapshots
+from octavo.engine.step_meter import StepMeter
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
-from octavo.scheduler.stopping import Finish, finish_of
 
 MAX_FAILED_STEPS = 3
 """So many failed steps in a row are no accident: the engine gives up."""
@@ -88,6 +90,10 @@ class Engine:
         self._snapshots = Snapshots(scheduler)
         self._outputs = OutputProcessor(tokenizer)
         self._grammars = grammars
+        self._compiling = None if grammars is None else CompilingRequests(grammars)
+        self._forced = ForcedTokens(
+            grammars, scheduler.config.eos_token_ids, scheduler.max_sequence_tokens
+        )
         self._can_write = tokenizer is not None
         self._seeds = random.Random(seed)
         self._clock = clock
@@ -96,13 +102,18 @@ class Engine:
         self._said: list[SequenceOutput] = []
         self._finished: list[tuple[str, int, RequestTimes]] = []
         self._counters = _Counters()
+        self._meter = StepMeter()
         self._counted_cpu_seconds = 0.0  # of the thread that steps; see `_count_cpu`
         self._num_failed_steps = 0
 
     @property
     def has_work(self) -> bool:
         """Whether `step` has anything to compute or to say."""
-        return self._scheduler.has_work or bool(self._said) or self._is_dead
+        return self._can_step or bool(self._compiling) or self._is_dead
+
+    @property
+    def _can_step(self) -> bool:
+        return self._scheduler.has_work or bool(self._said)
 
     def submit(self, request: EngineRequest) -> None:
         """Take a request. Raises `RequestError` if it can never run, or `EngineDead`."""
@@ -126,12 +137,26 @@ class Engine:
         self._live[request.request_id] = sequences
         if request.sampling_params.picks_best and not request.sampling_params.use_beam_search:
             self._best_of[request.request_id] = BestOf(len(sequences))
-        if request.grammar and self._grammars is not None:
-            self._grammars.start(sequences)
+        if request.grammar and self._compiling is not None:
+            self._compiling.hold(sequences)
+        else:
+            self._admit(sequences)
+
+    def _admit(self, sequences: Iterable[Sequence]) -> None:
         now = self._clock()
         for sequence in sequences:
             self._outputs.start(sequence)
             self._scheduler.add(sequence, now)
+
+    def _admit_compiled(self) -> None:
+        """Let those run whose grammar is there."""
+        if self._compiling is None:
+            return
+        for sequences, is_usable in self._compiling.take(may_wait=not self._can_step):
+            if is_usable:
+                self._admit(sequences)
+            else:
+                self._end(sequences, "error", GRAMMAR_FAILED)
 
     def _check_beams(self, params: SamplingParams) -> None:
         most = self._scheduler.config.max_unreserved_seqs
@@ -143,7 +168,7 @@ class Engine:
             )
 
     def _check_grammar(self, request: EngineRequest) -> None:
-        wants_grammar = request.sampling_params.structured_outputs is not None
+        wants_grammar = request.sampling_params.structured_outputs is not None or request.grammar
         if wants_grammar and (self._grammars is None or not request.grammar):
             raise InvalidRequest(
                 "structured_outputs need a grammar that has been compiled, and an engine that "
@@ -170,7 +195,9 @@ class Engine:
         """Compute one step and say what is new. Raises `EngineDead` if the last one failed all."""
         if self._is_dead:
             raise EngineDead(ENGINE_DEAD)
+        self._admit_compiled()
         started = self._clock()
+        self._meter.begins(started)
         self._end(self._scheduler.take_expired(started), "error", DEADLINE_EXCEEDED)
         step = self._scheduler.schedule(started)
         if step.sequences or step.moves:
@@ -180,11 +207,13 @@ class Engine:
                 for update in self._scheduler.apply(step, result):
                     for part in self._with_forced(update):
                         self._emit(part)
-            self._count(step, result, self._clock() - started)
+            self._count(step, result, started, self._clock())
         self._count_cpu()
         said, finished = self._said, self._finished
         self._said, self._finished = [], []
-        return EngineOutputs(outputs=said, finished=finished, stats=self.stats())
+        return EngineOutputs(
+            outputs=said, finished=finished, steps=self._meter.take(), stats=self.stats()
+        )
 
     def stats(self) -> EngineStats:
         counters = self._counters
@@ -222,35 +251,17 @@ class Engine:
         return result
 
     def _with_forced(self, update: SequenceUpdate) -> Iterator[SequenceUpdate]:
-        """The update, and what follows from it by the sequence's grammar: tokens that nothing
-        needs to draw, and an end. A token that its grammar does not allow is its own error only."""
-        sequence, token_id = update.sequence, update.result.token_id
-        if self._grammars is None or not sequence.request.grammar or token_id is None:
-            yield update
+        """The update, and tokens that follow from it without being drawn. A token that could not be
+        drawn as asked for, or that its grammar does not allow, is its own error only."""
+        sequence = update.sequence
+        if update.result.error:
+            self._end([sequence], "error", update.result.error)
             return
-        params = sequence.params
-        advance = self._grammars.advance(
-            sequence, token_id, may_force=params.logprobs is None and not params.picks_best
-        )
-        if advance.error:
-            logger.error("a sequence left its grammar: %s", advance.error)
+        try:
+            yield from self._forced.follow(update)
+        except LeftGrammar as error:
+            logger.error("a sequence left its grammar: %s", error)
             self._end([sequence], "error", GRAMMAR_FAILED)
-            return
-        yield update
-        for forced in advance.forced:
-            if sequence.is_finished:
-                return
-            sequence.token_ids.append(forced)
-            finish = finish_of(
-                sequence,
-                self._scheduler.config.eos_token_ids,
-                self._scheduler.max_sequence_tokens,
-            )
-            yield SequenceUpdate(
-                sequence, update.scheduled, SequenceResult(token_id=forced), finish
-            )
-        if advance.is_complete and not sequence.is_finished:
-            yield SequenceUpdate(sequence, update.scheduled, SequenceResult(), Finish("stop"))
 
     def _emit(self, update: SequenceUpdate) -> None:
         """Say what a step did to one sequence. One sequence's bad text is its own error only."""
@@ -350,13 +361,18 @@ class Engine:
             del self._live[request_id]
 
     def _forget_grammar(self, sequence: Sequence) -> None:
-        if self._grammars is not None:
+        if self._grammars is not None and self._compiling is not None:
+            self._compiling.forget(sequence.request.request_id)
             self._grammars.forget(sequence)
 
-    def _count(self, step: ScheduledStep, result: StepResult | None, seconds: float) -> None:
-        """`seconds` is all that a step takes, for that is what its sequences wait."""
+    def _count(
+        self, step: ScheduledStep, result: StepResult | None, began: float, now: float
+    ) -> None:
+        """All that a step takes, for that is what its sequences wait."""
+        seconds = now - began
         if result is not None:
             self._scheduler.observe(step, seconds - result.move_seconds, result.move_seconds)
+            self._meter.ends(step, began, now, has_more=self._scheduler.has_work)
         self._counters.num_steps += 1
         self._counters.num_step_tokens += step.num_tokens
         self._counters.step_seconds += max(0.0, seconds)

@@ -4,7 +4,6 @@ does, and needs no weights, is `engine.front`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from octavo.scheduler.scheduler import Scheduler
 from octavo.tokenization.token_decoder import TokenDecoder
 from octavo.weights.gguf import GGUFFile
 
-SWAP_BYTES_PER_SECOND = 4e9
-"""A guess for memory that is touched for the first time; what is measured replaces it."""
 Progress = Callable[[int, int], None]
 """Called with (parts done, parts in all) while weights are loaded."""
 
@@ -57,7 +54,7 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         eos_token_ids=decoder.stop_token_ids,
         reserve_high_priority=config.reserve_high_priority,
         max_step_seconds=config.max_step_seconds or None,
-        page_move_seconds=_page_move_seconds(runner),
+        page_move_seconds=runner.pages.measure_move_seconds(runner.num_pages),
     )
     scheduler = Scheduler(limits, kv, policy_factory(config))
     store = _prefix_store(config, kv, runner)
@@ -67,13 +64,6 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
     )
     runner.mask_source = grammars
     return Engine(scheduler, runner, decoder, config.seed, prefix_store=store, grammars=grammars)
-
-
-def _page_move_seconds(runner: Runner) -> float:
-    """Until moves have been measured; never without swap space."""
-    if runner.num_swap_slots == 0:
-        return math.inf
-    return runner.pages.page_bytes / SWAP_BYTES_PER_SECOND
 
 
 def _prefix_store(config: EngineConfig, kv: KvManager, runner: Runner) -> PrefixStore | None:

@@ -8,8 +8,12 @@ from pathlib import Path
 from octavo.config.engine import EngineConfig
 from octavo.config.resolve import Resolved
 from octavo.core.model_config import ModelConfig
+from octavo.core.pooling import POOLING_TYPES, Pooler
 from octavo.engine.input_processor import InputProcessor
 from octavo.engine.model_file import locate, resolve_for
+from octavo.sampling.processors.contract import ProcessorFacts
+from octavo.sampling.processors.guarded import GuardedProcessors
+from octavo.sampling.processors.registry import load_processors
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
@@ -43,11 +47,25 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
     template = ChatTemplate.from_gguf(file.metadata, source=file.path)
     max_model_len = resolved.config.max_model_len
     assert max_model_len is not None, "resolve decides it"
+    facts = ProcessorFacts(vocab_size=model.vocab_size, stop_token_ids=tokenizer.stop_token_ids)
+    processors = load_processors(resolved.config.logits_processors, facts)
     inputs = InputProcessor(
         tokenizer,
         template,
         vocab_size=model.vocab_size,
         max_model_len=max_model_len,
         max_num_seqs=resolved.config.max_num_seqs,
+        pooler=make_pooler(resolved.config, model),
+        processors=GuardedProcessors(processors),
     )
     return Front(file.path, tokenizer, template, model, resolved, inputs)
+
+
+def make_pooler(config: EngineConfig, model: ModelConfig) -> Pooler:
+    """What an embedding of `model` is, by default. `config` has been resolved."""
+    return Pooler(
+        method=next(method for method in POOLING_TYPES if method == config.pooling_type),
+        normalize=config.pooler.normalize,
+        dimensions=config.pooler.dimensions or model.hidden_size,
+        hidden_size=model.hidden_size,
+    )

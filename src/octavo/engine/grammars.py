@@ -1,8 +1,9 @@
 """The places in their grammars of all live sequences that have one.
 
-Masks are computed in a thread of their own while the model runs; grammars are compiled there, too.
-The grammar library and the tokenizer library load with the first request that has a grammar. Fails
-closed: a sequence whose grammar breaks can draw nothing, and its next `advance` says so.
+Masks are computed in a thread of their own while the model runs; grammars are compiled in another,
+so that no mask waits for one. The grammar library and the tokenizer library load with the first
+request that has a grammar. Fails closed: a sequence whose grammar breaks can draw nothing, and its
+next `advance` says so.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ class Advance(NamedTuple):
 
 
 class SequenceGrammars:
-    """Implements `MaskSource`. `load_vocabulary` is called once, in the thread."""
+    """Implements `MaskSource`. `load_vocabulary` is called once, in the thread that compiles."""
 
     def __init__(self, vocab_size: int, load_vocabulary: LoadVocabulary) -> None:
         self._num_words = num_mask_words(vocab_size)
         self._load_vocabulary = load_vocabulary
         self._vocabulary: GrammarVocabulary | None = None
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammars")
+        self._compiler = ThreadPoolExecutor(1, thread_name_prefix="grammar-compiler")
+        self._masker = ThreadPoolExecutor(1, thread_name_prefix="grammar-masks")
         self._matchers: dict[tuple[str, int], Future[GrammarMatcher]] = {}
 
     def start(self, sequences: Iterable[Sequence]) -> None:
@@ -56,10 +58,15 @@ class SequenceGrammars:
         for sequence in sequences:
             grammar = sequence.request.grammar
             if first is None:
-                first = self._thread.submit(self._compile, grammar)
+                first = self._compiler.submit(self._compile, grammar)
                 self._matchers[sequence.key] = first
             else:
-                self._matchers[sequence.key] = self._thread.submit(_copy, first)
+                self._matchers[sequence.key] = self._compiler.submit(_copy, first)
+
+    def compiling(self, sequence: Sequence) -> Future[GrammarMatcher]:
+        """Is done when the sequence may run; has an exception if it can never be held to its
+        grammar."""
+        return self._matchers[sequence.key]
 
     def forget(self, sequence: Sequence) -> None:
         self._matchers.pop(sequence.key, None)
@@ -72,7 +79,7 @@ class SequenceGrammars:
         }
         if not rows:
             return PendingStepMasks(None)
-        return PendingStepMasks(self._thread.submit(self._fill, rows))
+        return PendingStepMasks(self._masker.submit(self._fill, rows))
 
     def advance(self, sequence: Sequence, token_id: int, *, may_force: bool) -> Advance:
         """Go on by a token that was drawn under the mask; forced tokens are accepted with it."""
@@ -98,7 +105,7 @@ class SequenceGrammars:
             raise
 
     def _fill(self, rows: dict[tuple[str, int], Future[GrammarMatcher]]) -> TokenMasks:
-        """Compiled before: this thread does one thing after the other."""
+        """Compiled before: their sequences run only then."""
         words = np.zeros((len(rows), self._num_words), np.uint32)
         for row, future in zip(words, rows.values(), strict=True):
             matcher = _made(future)

@@ -6,6 +6,7 @@ step did to a sequence, and answers with an output, whose finish may be news to 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from octavo.core.outputs import FinishReason, SequenceOutput, TokenLogprobs
@@ -29,7 +30,11 @@ class DetokenizerSource(Protocol):
     """The one thing that the output side asks of a tokenizer."""
 
     def detokenizer(
-        self, *, skip_special_tokens: bool, preceding_id: int | None
+        self,
+        *,
+        skip_special_tokens: bool,
+        preceding_id: int | None,
+        shown_ids: Collection[int],
     ) -> IncrementalDetokenizer: ...
 
 
@@ -98,6 +103,7 @@ class OutputProcessor:
             finish_reason=finish.reason if finish is not None else None,
             stop_reason=finish.stop_reason if finish is not None else None,
             num_cached_tokens=sequence.num_cached_tokens,
+            embedding=update.result.embedding,
         )
         if finish is not None:
             self.forget(sequence)
@@ -148,6 +154,7 @@ class OutputProcessor:
         return self._tokenizer.detokenizer(
             skip_special_tokens=params.skip_special_tokens,
             preceding_id=sequence.token_ids[sequence.num_prompt_tokens - 1],
+            shown_ids=sequence.request.shown_token_ids,
         )
 
     def _whole_text(self, sequence: Sequence, token_ids: list[int]) -> str:

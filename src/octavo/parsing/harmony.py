@@ -13,6 +13,7 @@ from octavo.parsing.reader import Mismatch, Reader, Steps
 
 _BEGINS = ("<|channel|>", "<|start|>")
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
+MARKERS = frozenset({*_BEGINS, *_ENDS, "<|message|>", "<|constrain|>"})
 _RECIPIENT = re.compile(r"\bto=([^\s<]+)")
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)")
 

@@ -57,19 +57,22 @@ class MistralCalls:
     `[CALL_ID]id` after the name in some. Further calls have a `[TOOL_CALLS]` of their own."""
 
     opener: str = "[TOOL_CALLS]"
+    id_mark: str = "[CALL_ID]"
+    arguments_mark: str = "[ARGS]"
 
     def read(self, reader: Reader, _opener: str) -> Steps[None]:
         if (yield from reader.reach(("[", "{"))) is not None:
             yield from JsonCalls().read(reader, self.opener)
             return
-        name, marker = yield from reader.read_until(("[CALL_ID]", "[ARGS]", "{", self.opener))
+        begins = (self.arguments_mark, "{", self.opener)
+        name, marker = yield from reader.read_until((self.id_mark, *begins))
         call_id: str | None = None
-        if marker == "[CALL_ID]":
+        if marker == self.id_mark:
             reader.pass_marker(marker)
-            call_id, marker = yield from reader.read_until(("[ARGS]", "{", self.opener))
+            call_id, marker = yield from reader.read_until(begins)
         if marker == self.opener:
             raise Mismatch
-        if marker == "[ARGS]":
+        if marker == self.arguments_mark:
             reader.pass_marker(marker)
         yield from reader.skip_space()
         reader.start(name.strip(), call_id and call_id.strip())

@@ -58,6 +58,21 @@ REASONING_ALIASES: dict[str, str] = {
 }
 
 
+NO_DIALECT = "none"
+"""Instead of a name: the text is passed on as the model writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialects:
+    """How a model writes calls and reasoning, as far as that is known."""
+
+    tools: ToolDialect | None = None
+    reasoning: ReasoningDialect | None = None
+
+
+NO_DIALECTS = Dialects()
+
+
 @dataclass(frozen=True, slots=True)
 class Sign:
     """All `markers` in a template, and an architecture that begins so, mean this dialect."""
@@ -128,6 +143,18 @@ def find_reasoning_dialect(chat_template: str, architecture: str = "") -> str | 
     return _find(REASONING_SIGNS, chat_template, architecture)
 
 
+def dialects_of(
+    chat_template: str, architecture: str = "", *, tools: str = "", reasoning: str = ""
+) -> Dialects:
+    """Those that are named, else those of the template. `NO_DIALECT` is none."""
+    tools = tools or find_tool_dialect(chat_template, architecture) or NO_DIALECT
+    reasoning = reasoning or find_reasoning_dialect(chat_template, architecture) or NO_DIALECT
+    return Dialects(
+        None if tools == NO_DIALECT else tool_dialect(tools),
+        None if reasoning == NO_DIALECT else reasoning_dialect(reasoning),
+    )
+
+
 def _find(signs: tuple[Sign, ...], template: str, architecture: str) -> str | None:
     for sign in signs:
         if architecture.startswith(sign.architecture) and all(
@@ -138,4 +165,5 @@ def _find(signs: tuple[Sign, ...], template: str, architecture: str) -> str | No
 
 
 def _unknown(option: str, name: str, allowed: list[str]) -> ConfigError:
-    return ConfigError(f"--{option} is {name!r}; allowed are {', '.join(sorted(allowed))}")
+    names = ", ".join(sorted([*allowed, NO_DIALECT]))
+    return ConfigError(f"--{option} is {name!r}; allowed are {names}")

@@ -36,7 +36,7 @@ def _types(declared: object, root: Schema, depth: int) -> frozenset[str]:
     if isinstance(named, list):
         return frozenset(item for item in named if isinstance(item, str)) & ANY
     if isinstance(reference := declared.get("$ref"), str):
-        return _types(_resolve(reference, root), root, depth - 1)
+        return _types(resolve(reference, root), root, depth - 1)
     for key in ("anyOf", "oneOf"):
         if isinstance(choices := declared.get(key), list) and choices:
             return frozenset().union(*(_types(choice, root, depth - 1) for choice in choices[:32]))
@@ -45,7 +45,7 @@ def _types(declared: object, root: Schema, depth: int) -> frozenset[str]:
     return frozenset({_type_of(declared["const"])}) if "const" in declared else ANY
 
 
-def _resolve(reference: str, root: Schema) -> object:
+def resolve(reference: str, root: Schema) -> object:
     """What a local JSON pointer names, or None."""
     found: object = root
     for part in reference.removeprefix("#").split("/")[1:]:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from octavo.config.engine import EngineConfig
 from octavo.core.model_config import ModelConfig
 from octavo.core.page_plan import PagePlan, plan_pages
@@ -19,12 +22,16 @@ from octavo.runner.executable import ProgramExecutable
 from octavo.runner.memory import num_pages_for
 from octavo.runner.page_identity import page_identity
 from octavo.runner.page_memory import PageMemory
+from octavo.runner.pooler import HiddenPooler
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
 from octavo.runner.swap_buffer import SwapBuffer
+from octavo.sampling.processors.contract import ProcessorFacts
+from octavo.sampling.processors.registry import load_processors
 from octavo.sampling.sampler import Sampler
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
+    LoadedWeights,
     Progress,
     check_quantization,
     check_weights,
@@ -49,8 +56,8 @@ def load_runner(
 
     `stop_token_ids` are the tokenizer's; they are kept out of answers that must go on.
 
-    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small
-    or a quantisation that has nothing to quantise.
+    Raises `WeightError` for a file that cannot be run, `ConfigError` for memory that is too small,
+    a quantisation that has nothing to quantise or a logits processor that cannot be loaded.
     """
     assert config.threads is not None
     model = model_from_gguf(file)
@@ -60,6 +67,8 @@ def load_runner(
     program = compile_for_file(file, model, config.dtype, config.quantization)
     plan, num_pages = _pages(config, model.config)
     limits = _limits(config, plan)
+    facts = ProcessorFacts(vocab_size=model.config.vocab_size, stop_token_ids=stop_token_ids)
+    processors = load_processors(config.logits_processors, facts)
     pool = ThreadPool(config.threads)
     loaded = load_weights(
         file, weights, config.dtype, pool, progress, quantization=config.quantization
@@ -74,7 +83,8 @@ def load_runner(
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
         pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity, plan.groups),
-        sampler=Sampler(model.config.vocab_size, pool, config.isa),
+        pooler=HiddenPooler(_vector(loaded, model.norm), model.config.norm_eps),
+        sampler=Sampler(model.config.vocab_size, pool, config.isa, processors),
         stop_token_ids=stop_token_ids,
     )
 
@@ -99,6 +109,12 @@ def _tensors_of_config(config: ModelConfig) -> tuple[str, ...]:
     """Tensors that went into the facts and are no weights of their own."""
     has_factors = any(layer.rope.factors is not None for layer in config.layers)
     return (ROPE_FACTORS,) if has_factors else ()
+
+
+def _vector(loaded: LoadedWeights, weight: Weight) -> npt.NDArray[np.float32]:
+    held = loaded[weight.name]
+    assert isinstance(held, np.ndarray), "a norm is a vector"
+    return held
 
 
 def _swap_buffer(config: EngineConfig, page_bytes: int) -> SwapBuffer:

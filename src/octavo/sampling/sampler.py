@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,8 @@ from octavo.kernels import _native as native
 from octavo.sampling.allowed_tokens import AllowedTokens
 from octavo.sampling.filters import FilterBatch, FilterRows, bad_word_ends, next_mirostat_mu
 from octavo.sampling.masks import TokenMasks, num_mask_words
+from octavo.sampling.processors.contract import LogitsProcessor
+from octavo.sampling.processors.guarded import GuardedProcessors, ProcessorFailed
 
 _ROW = struct.Struct(native.SAMPLE_ROW_FORMAT)
 _SEED_MASK = 2**64 - 1
@@ -27,6 +30,8 @@ _DRAW = -1
 _CANDIDATES = -2
 _NO_LOGPROBS = -1
 _BAN = float("-inf")
+_NO_IDS = np.empty(0, np.int32)
+_NO_VALUES = np.empty(0, np.float32)
 
 
 @dataclass(slots=True)
@@ -36,8 +41,11 @@ class _Batch:
     rows: list[bytes] = field(default_factory=list)
     histories: list[native.I32] = field(default_factory=list)
     num_history_tokens: int = 0
-    edit_ids: list[int] = field(default_factory=list)
-    edit_values: list[float] = field(default_factory=list)
+    edit_ids: list[native.I32] = field(default_factory=list)
+    edit_values: list[native.F32] = field(default_factory=list)
+    num_edits: int = 0
+    errors: dict[tuple[str, int], str] = field(default_factory=dict)
+    """By sequence, why its row is not what was asked for."""
     filters: FilterBatch = field(default_factory=FilterBatch)
     masks: TokenMasks | None = None
 
@@ -47,13 +55,22 @@ class _Batch:
         self.num_history_tokens += len(tokens)
         return begin, begin + num_prompt_tokens, self.num_history_tokens
 
-    def add_edits(self, ids: Iterable[int], values: Iterable[float]) -> None:
-        self.edit_ids.extend(ids)
-        self.edit_values.extend(values)
+    def add_edits(
+        self, ids: SequenceOf[int] | native.I32, values: SequenceOf[float] | native.F32
+    ) -> None:
+        self.edit_ids.append(np.asarray(ids, np.int32))
+        self.edit_values.append(np.asarray(values, np.float32))
+        self.num_edits += len(ids)
 
     def mask_of(self, sequence: Sequence) -> int:
         """The row of its mask; -1 if every token is allowed."""
         return -1 if self.masks is None else self.masks.rows.get(sequence.key, -1)
+
+    def edits(self) -> tuple[native.I32, native.F32]:
+        return (
+            np.concatenate([_NO_IDS, *self.edit_ids]),
+            np.concatenate([_NO_VALUES, *self.edit_values]),
+        )
 
     def history(self) -> native.I32:
         return np.concatenate(self.histories) if self.histories else np.empty(0, np.int32)
@@ -85,8 +102,15 @@ class Sampler:
     in `docs/sampling.md`. For a beam nothing is drawn.
     """
 
-    def __init__(self, vocab_size: int, pool: native.ThreadPool, level: str | None = None) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        pool: native.ThreadPool,
+        level: str | None = None,
+        processors: Mapping[str, LogitsProcessor] | None = None,
+    ) -> None:
         self.vocab_size = vocab_size
+        self._processors = GuardedProcessors(processors or {})
         self.num_undefined_rows = 0
         """Drawn rows of the latest step without a logit above -inf. They got token 0."""
         self.native_cpu_seconds = 0.0
@@ -122,7 +146,9 @@ class Sampler:
             elif scheduled.samples:
                 row += 1
             if scheduled.samples:
-                self._add_draw(batch, scheduled.sequence, row - 1, stop_token_ids, histories)
+                self._add_draw(
+                    batch, scheduled.sequence, row - 1, logits, stop_token_ids, histories
+                )
         self._histories = histories
         return self._run(logits, batch, step)
 
@@ -138,6 +164,7 @@ class Sampler:
         batch: _Batch,
         sequence: Sequence,
         row: int,
+        logits: native.F32,
         stop_token_ids: frozenset[int],
         histories: dict[tuple[str, int], _History],
     ) -> None:
@@ -150,9 +177,11 @@ class Sampler:
             kept = histories[sequence.key] = self._history(sequence)
             history = batch.add_history(kept.tokens(), sequence.num_prompt_tokens)
         self._filters.add(batch.filters, sequence, len(batch.rows), history)
-        edits_begin = len(batch.edit_ids)
+        edits_begin = batch.num_edits
+        if params.logits_processors:
+            self._add_processed(batch, sequence, logits[row])
         if params.logit_bias:
-            batch.add_edits(params.logit_bias.keys(), params.logit_bias.values())
+            batch.add_edits(list(params.logit_bias), list(params.logit_bias.values()))
         if params.min_tokens > sequence.num_output_tokens:
             bans = stop_token_ids.union(params.stop_token_ids or ())
             known = [token for token in bans if token < self.vocab_size]
@@ -175,10 +204,22 @@ class Sampler:
                 num_top,
                 *history,
                 edits_begin,
-                len(batch.edit_ids),
+                batch.num_edits,
                 batch.mask_of(sequence),
             )
         )
+
+    def _add_processed(self, batch: _Batch, sequence: Sequence, row: native.F32) -> None:
+        """What the sequence's processors change in its row; without them, should they fail."""
+        calls = sequence.params.logits_processors
+        assert calls is not None
+        tokens = np.array(sequence.token_ids, np.int32)
+        try:
+            batch.add_edits(
+                *self._processors.changed(row, tokens, sequence.num_prompt_tokens, calls)
+            )
+        except ProcessorFailed as failure:
+            batch.errors[sequence.key] = str(failure)
 
     def _history(self, sequence: Sequence) -> _History:
         """The array of the last step when these tokens were in it, else a new one."""
@@ -191,8 +232,7 @@ class Sampler:
         arrays = (
             b"".join(batch.rows),
             batch.history(),
-            np.array(batch.edit_ids, np.int32),
-            np.array(batch.edit_values, np.float32),
+            *batch.edits(),
             self._no_masks if batch.masks is None else batch.masks.words,
         )
         filters = batch.filters.native()
@@ -205,6 +245,7 @@ class Sampler:
         entries = _Entries(
             token_ids.tolist(), ranks.tolist(), logprobs.tolist(), top_ids, top_logprobs
         )
+        entries.errors = batch.errors
         if filters is not None:
             surprises = filters.surprises
             entries.surprises = {i: surprises[at] for i, at in batch.filters.surprise_of.items()}
@@ -222,6 +263,7 @@ class _Entries:
     top_ids: native.I32
     top_logprobs: native.F64
     surprises: dict[int, float] = field(default_factory=dict)
+    errors: dict[tuple[str, int], str] = field(default_factory=dict)
 
     def logprobs_of(self, row: int, num_top: int) -> TokenLogprobs:
         return TokenLogprobs(
@@ -245,6 +287,8 @@ def _result(scheduled: ScheduledSequence, entries: _Entries, rows: Iterator[int]
     if not scheduled.samples:
         return result
     row = next(rows)
+    if entries.errors:
+        result.error = entries.errors.get(scheduled.sequence.key, "")
     if params.use_beam_search:
         result.candidates = entries.top(row, num_top=entries.top_ids.shape[1])
     else:

@@ -15,8 +15,8 @@ class SchedulerConfig:
 
     `reserve_high_priority` is the share of slots and step tokens that only requests of a priority
     below 0 may use. `max_step_seconds` bounds the predicted time of a step in which somebody
-    decodes. `page_move_seconds` is the first guess of what it takes to swap one page, one way;
-    infinite where there is no swap space.
+    decodes. `page_move_seconds` is what it takes to swap one page, one way, as far as is
+    known at the start; infinite where there is no swap space.
 
     Raises `ConfigError` if a full house of decoding sequences would not fit into one step.
     """

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from octavo.core.schedule import ScheduledSequence, ScheduledStep
 from octavo.core.sequence import Sequence
-from octavo.scheduler.step_time import StepTimeModel, StepWork, num_attended_tokens
+from octavo.core.step_load import num_attended_tokens
+from octavo.scheduler.step_time import StepTimeModel, StepWork
 
 MIN_CHUNK_TOKENS = 4
 """The first prompt of a step gets so many tokens whatever they cost: prompts always progress. (16
@@ -33,6 +34,13 @@ def wants_prompt_logprobs(sequence: Sequence) -> bool:
         and sequence.index == 0
         and sequence.num_output_tokens == 0
     )
+
+
+def reads_prefix(sequence: Sequence) -> bool:
+    """Whether it may begin with cached pages: not where something is made of every token's row."""
+    pooling = sequence.request.pooling
+    needs_every_token = pooling is not None and pooling.needs_every_token
+    return not needs_every_token and not wants_prompt_logprobs(sequence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,8 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from octavo.core.step_load import num_attended_tokens
+
 MEMORY = 1 / 256
 """What one more step makes the ones before it count less, within its kind."""
 RIDGE = 1e-6
@@ -32,12 +34,6 @@ ATTENDED_UNIT = 1024.0
 """Scales the largest feature, so that the equations are well conditioned."""
 
 Vector = list[float]
-
-
-def num_attended_tokens(start: int, num_tokens: int) -> int:
-    """How many tokens a sequence's tokens [start, start + num_tokens) look back at, themselves
-    included."""
-    return num_tokens * start + num_tokens * (num_tokens + 1) // 2
 
 
 class StepWork(NamedTuple):

@@ -12,7 +12,8 @@ from octavo.core.schedule import ScheduledStep
 from octavo.core.sequence import Sequence
 from octavo.engine.sequences import times_of
 from octavo.engine.snapshot import Snapshots
-from octavo.scheduler.admission.admission import Admission, Demand, Grant, Refusal
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import Demand, Grant, Refusal
 from octavo.scheduler.scheduler import Scheduler
 
 
@@ -31,6 +32,7 @@ class Door:
             num_prompt_ids=sequence.num_prompt_tokens,
             max_output_tokens=sequence.params.max_tokens,
             deadline=request.deadline,
+            priority=request.priority,
         )
         decision = self._admission.admit(request.tenant, demand, now)
         if isinstance(decision, Refusal):

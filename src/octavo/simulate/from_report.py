@@ -9,9 +9,9 @@ import msgspec
 
 from octavo.bench.latency import Case, decode_step, make_sequences, prompt_steps
 from octavo.bench.report import Report
+from octavo.core.schedule import load_of
 from octavo.errors import ConfigError
 from octavo.simulate.measured import Profile, Sample, fit
-from octavo.simulate.step_load import load_of
 
 NAME = re.compile(r"(prefill|decode) context (\d+) batch (\d+)")
 MEAN_DECODE = 16

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from octavo.core.step_load import StepLoad
 from octavo.errors import ConfigError
-from octavo.simulate.step_load import StepLoad
 
 SCHEMA = "octavo-step-profile/1"
 NUM_PASSES = 20_000
+MAX_KNOTS = 16
 RIDGE = 1e-9
 
 
@@ -47,11 +49,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 @dataclass(frozen=True, slots=True)
 class Sample:
     """`seconds` were measured for these steps one after the other, and a request's cost if
-    `with_request`."""
+    `with_request`. `weight` is that of its relative error."""
 
     loads: Sequence[StepLoad]
     seconds: float
     with_request: bool = False
+    weight: float = 1.0
 
 
 class MeasuredTimes:
@@ -136,11 +139,12 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
     """
     if not samples:
         raise ConfigError("no measured step to fit a profile to")
-    counts = sorted({load.num_tokens for sample in samples for load in sample.loads})
+    counts = choose_knots({load.num_tokens for sample in samples for load in sample.loads})
     has_request = any(sample.with_request for sample in samples)
     rows = np.array([_row(sample, counts, has_request) for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
-    found = _non_negative(rows / seconds[:, None])
+    weights = np.array([sample.weight for sample in samples])
+    found = _non_negative(rows * (weights / seconds)[:, None], weights)
     ramps, (decode, prompt, drawn) = found[: len(counts)], found[len(counts) :][:3]
     errors = rows @ found / seconds - 1
     return Profile(
@@ -153,8 +157,18 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
         prompt_attended_seconds=float(prompt),
         drawn_seconds=float(drawn),
         request_seconds=float(found[-1]) if has_request else 0.0,
-        typical_error=float(np.sqrt(np.mean(errors**2))),
+        typical_error=float(np.sqrt(np.average(errors**2, weights=weights**2))),
     )
+
+
+def choose_knots(counts: AbstractSet[int]) -> list[int]:
+    """All that were measured if they are few, else the least, the most, and between them powers of
+    two and what is halfway to the next, as far as one of each was measured."""
+    if len(counts) <= MAX_KNOTS:
+        return sorted(counts)
+    ladder = {2**exponent * step // 2 for exponent in range(1, 20) for step in (2, 3)}
+    nearest = {min(counts, key=lambda count: abs(count - rung)) for rung in ladder}
+    return sorted(nearest | {min(counts), max(counts)})
 
 
 def _row(sample: Sample, counts: Sequence[int], has_request: bool) -> list[float]:
@@ -174,16 +188,15 @@ def _ramp(num_tokens: int, low: int, high: int) -> float:
     return 1.0 if low == 0 else min(1.0, max(0.0, (num_tokens - low) / (high - low)))
 
 
-def _non_negative(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Least squares of rows @ x = 1 with x >= 0, by coordinate descent (Franc, Hlavac, Navara
+def _non_negative(rows: NDArray[np.float64], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Least squares of rows @ x = wanted with x >= 0, by coordinate descent (Franc, Hlavac, Navara
     2005), on columns of equal length, with a trace of a ridge for columns that look alike."""
     lengths = np.linalg.norm(rows, axis=0)
     lengths[lengths == 0] = 1.0
     columns = rows / lengths
     gram = columns.T @ columns + RIDGE * np.eye(columns.shape[1])
-    wanted = columns.sum(axis=0)
     found = np.zeros(columns.shape[1])
-    gradient = -wanted
+    gradient = -(columns.T @ wanted)
     for _ in range(NUM_PASSES):
         moved = 0.0
         for index in range(len(found)):

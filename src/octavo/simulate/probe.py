@@ -18,8 +18,8 @@ from octavo.bench.latency import Case, decode_step, make_sequences, prompt_steps
 from octavo.bench.lengths import Fixed
 from octavo.bench.load import LoadError, Outcome, Server, run_load
 from octavo.bench.workload import LoadRequest, Workload
+from octavo.core.schedule import load_of
 from octavo.simulate.measured import Sample
-from octavo.simulate.step_load import load_of
 
 NUM_PAGES = re.compile(r'^vllm:cache_config_info\{.*num_gpu_blocks="(\d+)"', re.MULTILINE)
 

@@ -15,10 +15,11 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
+from octavo.core.step_load import StepLoad, num_attended_tokens
 from octavo.scheduler.scheduler import Scheduler
 from octavo.simulate.door import Door
 from octavo.simulate.records import Gaps
-from octavo.simulate.step_load import StepLoad, StepTimes, attended
+from octavo.simulate.step_times import StepTimes
 from octavo.simulate.trace import TraceRequest, prompt_token_ids
 
 WORD, END = 0, -1
@@ -133,7 +134,7 @@ class Replica:
             if num_tokens == 1:
                 decode_attended += start + 1
             else:
-                prompt_attended += attended(start, num_tokens)
+                prompt_attended += num_attended_tokens(start, num_tokens)
                 prompt_context += start + num_tokens
             if not scheduled.samples:
                 results.append(_READS)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from octavo.core.sequence import PAGE_TOKENS
+from octavo.core.step_load import StepLoad
 from octavo.errors import ConfigError
 from octavo.simulate.accelerators import WIDTH_BYTES, Accelerator
 from octavo.simulate.model_shapes import ModelShape
-from octavo.simulate.step_load import StepLoad
 
 ACTIVATION_BYTES = 2.0
 """Of one element of what is passed between devices."""

@@ -10,7 +10,9 @@ from octavo.config.tenants import Tenants, load_tenants
 from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.admission.admission import Admission, AdmissionBounds
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import AdmissionBounds
+from octavo.scheduler.admission.queue_order import queue_order
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.policies.registry import policy_factory
 from octavo.scheduler.scheduler import Scheduler
@@ -19,7 +21,7 @@ from octavo.simulate.door import Door
 from octavo.simulate.records import Records
 from octavo.simulate.replica import END, Replica
 from octavo.simulate.routers import make_router
-from octavo.simulate.step_load import StepTimes
+from octavo.simulate.step_times import StepTimes
 
 DEFAULT_MAX_MODEL_LEN = 8192
 
@@ -71,7 +73,9 @@ def simulate(setup: Setup, source: Source, on_finished: OnFinished | None = None
 
 
 def _make_replica(setup: Setup, tenants: Tenants, records: Records) -> Replica:
-    door = Door(Admission(tenants, _bounds(setup))) if setup.has_admission else None
+    door = None
+    if setup.has_admission:
+        door = Door(Admission(tenants, _bounds(setup), queue_order(setup.engine)))
     return Replica(make_scheduler(setup), setup.times, records.gaps, door)
 
 

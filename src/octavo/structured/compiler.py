@@ -14,13 +14,14 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Final, cast
 
 import msgspec
 
-from octavo.core.structured_outputs import StructuredOutputs
 from octavo.errors import InvalidRequest, OctavoError
 from octavo.structured.frames import COMPILE_SECONDS, HEADER_BYTES, Answer, frame, frame_size
+from octavo.structured.task import GrammarTask
 
 COMMAND: Final = (sys.executable, "-m", "octavo.structured.worker")
 START_SECONDS: Final = 20.0
@@ -32,7 +33,8 @@ class WorkerFailed(OctavoError):
 
 
 class GrammarCompiler:
-    """May be used by many threads: they take turns. The worker starts with the first grammar.
+    """May be used by many threads: they take turns. The worker starts with the first grammar, and
+    so does the thread that waits for it on behalf of who must not block.
 
     `command` is for tests.
     """
@@ -42,38 +44,57 @@ class GrammarCompiler:
         self._cache = _AnswerCache(cache_bytes)
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar-compiler")
 
-    def compile(self, outputs: StructuredOutputs) -> str:
+    def compile(self, task: GrammarTask) -> str:
         """The text of a grammar that compiles. Raises `InvalidRequest`, naming the field and the
-        place in it."""
-        body = msgspec.msgpack.encode(outputs)
-        with self._lock:
-            answer = self._cache.get(body)
-            if answer is None:
-                answer = self._ask(body, outputs.kind)
-                self._cache.put(body, answer)
-        if answer.error:
-            raise InvalidRequest(answer.error, param=answer.param)
-        return answer.grammar
+        place in it. What took too long is not remembered: the machine may have been busy."""
+        body = msgspec.msgpack.encode(task)
+        answer = self._cache.get(body)
+        if answer is None:
+            with self._lock:
+                answer = self._cache.get(body) or self._ask(body, task)
+            self._cache.put(body, answer)
+        return _grammar_of(answer)
+
+    def start(self, task: GrammarTask) -> Future[str]:
+        """As `compile`, but at once: with the outcome if it is known, else with one to come, in the
+        order of the calls. May be cancelled before its turn."""
+        answer = self._cache.get(msgspec.msgpack.encode(task))
+        if answer is None:
+            return self._thread.submit(self.compile, task)
+        known: Future[str] = Future()
+        try:
+            known.set_result(_grammar_of(answer))
+        except InvalidRequest as error:
+            known.set_exception(error)
+        return known
 
     def close(self) -> None:
         """End the worker; another one starts when it is needed."""
         with self._lock:
             self._drop_worker()
 
-    def _ask(self, body: bytes, kind: str) -> Answer:
+    def _ask(self, body: bytes, task: GrammarTask) -> Answer:
         worker = self._worker or _Worker(self._command)
         self._worker = worker
         try:
             return msgspec.msgpack.decode(worker.ask(body), type=Answer)
         except WorkerFailed as error:
             self._drop_worker()
-            return Answer(error=f"{kind}: {error}", param=f"structured_outputs.{kind}")
+            name = task.param.rpartition(".")[2]
+            raise InvalidRequest(f"{name}: {error}", param=task.param) from None
 
     def _drop_worker(self) -> None:
         if self._worker is not None:
             self._worker.close()
         self._worker = None
+
+
+def _grammar_of(answer: Answer) -> str:
+    if answer.error:
+        raise InvalidRequest(answer.error, param=answer.param)
+    return answer.grammar
 
 
 class _Worker:
@@ -131,24 +152,29 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _AnswerCache:
-    """The answers used last, by what was asked, up to so many bytes of both."""
+    """The answers used last, by what was asked, up to so many bytes of both. Thread-safe."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
+        self._lock = threading.Lock()
         self._num_bytes = 0
         self._answers: OrderedDict[bytes, Answer] = OrderedDict()
 
     def get(self, key: bytes) -> Answer | None:
-        answer = self._answers.get(key)
-        if answer is not None:
-            self._answers.move_to_end(key)
-        return answer
+        with self._lock:
+            answer = self._answers.get(key)
+            if answer is not None:
+                self._answers.move_to_end(key)
+            return answer
 
     def put(self, key: bytes, answer: Answer) -> None:
-        self._answers[key] = answer
-        self._num_bytes += _size_of(key, answer)
-        while self._num_bytes > self._max_bytes:
-            self._num_bytes -= _size_of(*self._answers.popitem(last=False))
+        with self._lock:
+            if key in self._answers:
+                return
+            self._answers[key] = answer
+            self._num_bytes += _size_of(key, answer)
+            while self._num_bytes > self._max_bytes:
+                self._num_bytes -= _size_of(*self._answers.popitem(last=False))
 
 
 def _size_of(key: bytes, answer: Answer) -> int:

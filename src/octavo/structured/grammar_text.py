@@ -6,17 +6,23 @@ Meant for the worker process: hostile input may take all its time, memory and st
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Final
 
 from llguidance import LLMatcher, StructTag
-from llguidance.gbnf_to_lark import any_to_lark
 
 from octavo.core.structured_outputs import StructuredKind, StructuredOutputs
 from octavo.errors import InvalidRequest
-from octavo.structured.schema_check import SchemaError, check_schema, subschemas
+from octavo.structured.grammar_dialect import lark_text
+from octavo.structured.schema_check import check_schema
+from octavo.structured.schema_rewrite import ALLOWED_ESCAPES, for_library, moved, pointed
+from octavo.structured.schema_tree import SchemaError, subschemas
+from octavo.structured.task import CONTENT, GrammarTask, SchemaPart
+
+if TYPE_CHECKING:
+    from llguidance._lib import JsonCompileOptions
 
 BOUNDED_WHITESPACE: Final = r"[ \n\r\t]{1,40}"
 """Models that are forced to go on but do not know how would write white space for ever."""
@@ -32,9 +38,52 @@ def grammar_text(outputs: StructuredOutputs) -> str:
     return _TRANSLATIONS[outputs.kind](outputs)
 
 
+def task_grammar(task: GrammarTask) -> str:
+    """The grammar of a task. The one of its Lark text comes first. Raises as `grammar_text`."""
+    if not task.lark:
+        assert task.outputs is not None
+        return grammar_text(task.outputs)
+    grammars: list[object] = [{"name": "answer", "lark_grammar": task.lark}]
+    grammars += [_part_grammar(part) for part in task.parts]
+    if task.outputs is not None:
+        grammars.append(_named(CONTENT, grammar_text(task.outputs)))
+    grammar = json.dumps({"grammars": grammars})
+    if error := LLMatcher.validate_grammar(grammar):
+        raise InvalidRequest(f"{task.param}: {_in_short(error):.500}", param=task.param)
+    return grammar
+
+
+def _part_grammar(part: SchemaPart) -> object:
+    try:
+        schema: object = json.loads(part.text)
+        check_schema(schema)
+        if part.pointer:
+            schema = pointed(moved(schema), part.pointer)
+        return _named(part.name, _schema_grammar(schema, StructuredOutputs(json_object=True)))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{part.place}: {error.message}", param=part.place) from None
+
+
+def _named(name: str, grammar: str) -> object:
+    """A grammar's text as one among several."""
+    if not grammar.startswith("{"):
+        return {"name": name, "lark_grammar": grammar}
+    (only,) = json.loads(grammar)["grammars"]
+    return {**only, "name": name}
+
+
 def _schema(outputs: StructuredOutputs) -> str:
     assert isinstance(outputs.json, str)
-    return _schema_grammar(_parsed(outputs.json, "json"), outputs)
+    schema = _parsed(outputs.json, "json")
+    if outputs.disable_additional_properties:
+        _close_objects(schema)
+    return _schema_grammar(schema, outputs)
+
+
+def _close_objects(root: object) -> None:
+    for one in subschemas(root):
+        if isinstance(one.schema, dict) and "properties" in one.schema:
+            one.schema.setdefault("additionalProperties", False)
 
 
 def _json_object(outputs: StructuredOutputs) -> str:
@@ -43,8 +92,6 @@ def _json_object(outputs: StructuredOutputs) -> str:
 
 def _schema_grammar(schema: object, outputs: StructuredOutputs) -> str:
     check_schema(schema)
-    if isinstance(schema, bool):
-        schema = {"allOf": [schema]}  # the library wants an object on the outside
     grammar = _compiled_schema(schema, outputs)
     error = LLMatcher.validate_grammar(grammar)
     if error:
@@ -55,12 +102,17 @@ def _schema_grammar(schema: object, outputs: StructuredOutputs) -> str:
 
 def _compiled_schema(schema: object, outputs: StructuredOutputs) -> str:
     return LLMatcher.grammar_from_json_schema(
-        json.dumps(schema),
-        overrides={
-            "whitespace_flexible": not outputs.disable_any_whitespace,
-            "whitespace_pattern": _whitespace(outputs),
-        },
+        json.dumps(for_library(schema)), overrides=_writing(outputs)
     )
+
+
+def _writing(outputs: StructuredOutputs) -> JsonCompileOptions:
+    """How JSON may be written."""
+    return {
+        "json_allowed_escapes": ALLOWED_ESCAPES,
+        "whitespace_flexible": not outputs.disable_any_whitespace,
+        "whitespace_pattern": _whitespace(outputs),
+    }
 
 
 def _whitespace(outputs: StructuredOutputs) -> str | None:
@@ -72,31 +124,21 @@ def _whitespace(outputs: StructuredOutputs) -> str | None:
 def _place_of(root: object, outputs: StructuredOutputs, error: str) -> tuple[str, str]:
     """The innermost subschema that does not compile, and why."""
     place, reason = "", error
-    document = _moved(root)
+    document = moved(root)
     for number, one in enumerate(subschemas(root)):
         if number == _MAX_PLACES_TRIED:
             break
-        is_reference = isinstance(one.schema, dict) and "$ref" in one.schema
-        if is_reference or not one.pointer.startswith(place):
+        tells_nothing = one.schema is False or (
+            isinstance(one.schema, dict) and "$ref" in one.schema
+        )
+        if tells_nothing or not one.pointer.startswith(place):
             continue
-        alone = {"$defs": {"root": document}, "$ref": f"#/$defs/root{quote(one.pointer)}"}
-        found = LLMatcher.validate_grammar(_compiled_schema(alone, outputs))
+        found = LLMatcher.validate_grammar(
+            _compiled_schema(pointed(document, one.pointer), outputs)
+        )
         if found:
             place, reason = one.pointer, found
     return place, reason
-
-
-def _moved(value: object, *, is_schema: bool = True) -> object:
-    """The schema as it is when it stands at /$defs/root. Its depth has been checked."""
-    if isinstance(value, list):
-        return [_moved(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    moved = {key: _moved(item) for key, item in value.items()}
-    ref = moved.get("$ref")
-    if is_schema and isinstance(ref, str):
-        moved["$ref"] = "#/$defs/root" + ref[1:]
-    return moved
 
 
 def _regex(outputs: StructuredOutputs) -> str:
@@ -114,13 +156,9 @@ def _choice(outputs: StructuredOutputs) -> str:
 
 def _grammar(outputs: StructuredOutputs) -> str:
     assert outputs.grammar is not None
-    if "%json" in outputs.grammar:
-        raise _invalid("grammar", "%json is not supported; use json or structural_tag")
     try:
-        lark = any_to_lark(outputs.grammar)
-    except RecursionError:
-        raise _invalid("grammar", "its rules are nested too deeply") from None
-    except Exception as error:  # whatever the converter does not expect
+        lark = lark_text(outputs.grammar)
+    except ValueError as error:
         raise _invalid("grammar", str(error)) from None
     return _checked("grammar", LLMatcher.grammar_from_lark(lark))
 
@@ -128,11 +166,11 @@ def _grammar(outputs: StructuredOutputs) -> str:
 def _structural_tag(outputs: StructuredOutputs) -> str:
     assert outputs.structural_tag is not None
     document = _parsed(outputs.structural_tag, "structural_tag")
-    tags = _tags(document)
+    tags = _tags(document, _writing(outputs))
     return _checked("structural_tag", StructTag.to_grammar(tags, assume_special=False))
 
 
-def _tags(document: object) -> list[StructTag]:
+def _tags(document: object, writing: JsonCompileOptions) -> list[StructTag]:
     """Of vLLM's form: {"structures": [{"begin", "schema", "end"}, ...], "triggers": [...]}."""
     if not isinstance(document, dict):
         raise _invalid("structural_tag", "an object is needed")
@@ -144,10 +182,10 @@ def _tags(document: object) -> list[StructTag]:
         raise _invalid("structural_tag", f"structures must be a list of 1 to {MAX_TAGS} objects")
     if not isinstance(triggers, list) or not all(isinstance(x, str) and x for x in triggers):
         raise _invalid("structural_tag", "triggers must be a list of strings that are not empty")
-    return [_tag(number, item, triggers) for number, item in enumerate(structures)]
+    return [_tag(number, item, triggers, writing) for number, item in enumerate(structures)]
 
 
-def _tag(number: int, item: object, triggers: list[str]) -> StructTag:
+def _tag(number: int, item: object, triggers: list[str], writing: JsonCompileOptions) -> StructTag:
     where = f"structures[{number}]"
     if not isinstance(item, dict) or set(item) != {"begin", "schema", "end"}:
         raise _invalid("structural_tag", f"{where} needs begin, schema and end, and nothing else")
@@ -157,15 +195,19 @@ def _tag(number: int, item: object, triggers: list[str]) -> StructTag:
     trigger = next((trigger for trigger in triggers if begin.startswith(trigger)), None)
     if trigger is None:
         raise _invalid("structural_tag", f"begin of {where} starts with none of the triggers")
-    check_schema(schema)
-    if not isinstance(schema, dict):
-        raise _invalid("structural_tag", f"schema of {where} must be an object")
-    return StructTag(trigger=trigger, begin=begin, grammar=schema, end=end)
+    try:
+        check_schema(schema)
+    except SchemaError as error:
+        raise _invalid("structural_tag", f"{where}: {error.message}") from None
+    grammar = for_library(schema)
+    assert isinstance(grammar, dict)
+    grammar["x-guidance"] = {key: value for key, value in writing.items() if value is not None}
+    return StructTag(trigger=trigger, begin=begin, grammar=grammar, end=end)
 
 
 def _parsed(text: str, name: str) -> object:
     try:
-        value: object = json.loads(text, parse_constant=_refuse_constant)
+        value: object = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
     except (ValueError, RecursionError) as error:
         raise _invalid(name, f"no JSON document: {error}") from None
     return value
@@ -173,6 +215,12 @@ def _parsed(text: str, name: str) -> object:
 
 def _refuse_constant(word: str) -> object:
     raise ValueError(f"{word} is no JSON")
+
+
+def _finite_float(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"{text:.60} is beyond a double")
+    return number
 
 
 def _checked(name: str, grammar: str) -> str:

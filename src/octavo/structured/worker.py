@@ -15,7 +15,6 @@ from typing import BinaryIO, Final
 import msgspec
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-from octavo.core.structured_outputs import StructuredOutputs
 from octavo.errors import InvalidRequest
 from octavo.structured.frames import (
     COMPILE_BYTES,
@@ -25,8 +24,9 @@ from octavo.structured.frames import (
     frame,
     frame_size,
 )
-from octavo.structured.grammar_text import grammar_text
+from octavo.structured.grammar_text import task_grammar
 from octavo.structured.limits import parser_limits
+from octavo.structured.task import GrammarTask
 
 _EXTRA_SECONDS: Final = 1.0
 """The parent ends a worker that takes too long. One whose parent is gone ends itself."""
@@ -49,28 +49,34 @@ def write_frame(stream: BinaryIO, body: bytes) -> None:
     stream.flush()
 
 
-def answer_to(outputs: StructuredOutputs, tokenizer: LLTokenizer) -> Answer:
+def answer_to(task: GrammarTask, tokenizer: LLTokenizer) -> Answer:
     try:
-        grammar = grammar_text(outputs)
-        _try(grammar, outputs.kind, tokenizer)
+        grammar = task_grammar(task)
+        _try(grammar, task.param, tokenizer)
     except InvalidRequest as error:
         return Answer(error=error.message, param=error.param or "")
     except Exception as error:  # the library's own, on input that nobody thought of
-        return Answer(
-            error=f"{outputs.kind}: {error!s:.500}", param=f"structured_outputs.{outputs.kind}"
-        )
+        return Answer(error=f"{_short(task.param)}: {error!s:.500}", param=task.param)
     return Answer(grammar)
 
 
-def _try(grammar: str, kind: str, tokenizer: LLTokenizer) -> None:
-    """Its first mask is the first proof that something can be written at all."""
+def _short(param: str) -> str:
+    return param.rpartition(".")[2]
+
+
+def _try(grammar: str, param: str, tokenizer: LLTokenizer) -> None:
+    """Its first mask is the first proof that something can be written at all. What it forces at its
+    beginning is written: a long text of one form breaks its limits there."""
     matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=parser_limits())
     if not matcher.is_error():
         matcher.compute_bitmask()
+    if not matcher.is_error():
+        matcher.consume_tokens(matcher.compute_ff_tokens())
     if matcher.is_error():
         raise InvalidRequest(
-            f"{kind}: no text is of this form ({matcher.get_error().partition(chr(10))[0]:.200})",
-            param=f"structured_outputs.{kind}",
+            f"{_short(param)}: no text is of this form "
+            f"({matcher.get_error().partition(chr(10))[0]:.200})",
+            param=param,
         )
 
 
@@ -84,7 +90,7 @@ def _limit_memory() -> None:
 
 def serve(source: BinaryIO, sink: BinaryIO) -> None:
     tokenizer = LLTokenizer(TokenizerWrapper(_Bytes()))
-    decoder = msgspec.msgpack.Decoder(StructuredOutputs)
+    decoder = msgspec.msgpack.Decoder(GrammarTask)
     _limit_memory()
     write_frame(sink, b"")
     while header := source.read(HEADER_BYTES):

@@ -24,28 +24,62 @@ def encode_chat(
     messages: Sequence[Message],
     *,
     add_generation_prompt: bool = True,
+    continue_final_message: bool = False,
+    add_special_tokens: bool = True,
     kwargs: Mapping[str, object] | None = None,
 ) -> list[int]:
-    """Token ids of the rendered conversation, with exactly one BOS if the model wants one.
+    """Token ids of the rendered conversation. With `add_special_tokens` exactly one BOS if the
+    model wants one, else what the template says alone. With `continue_final_message` it ends where
+    the text of the last message ends, so that the answer goes on with it.
 
-    Raises `TemplateError` as `ChatTemplate.render` does.
+    Raises `TemplateError` as `ChatTemplate.render` does, and for a last message that has no text or
+    that the template does not show.
     """
     extra = dict(kwargs or {})
-    separator = _private_character([*messages, extra, template.source])
+    separator, mark = _private_characters([*messages, extra, template.source])
     shielded = [_shield(message, tokenizer, separator) for message in messages]
+    if continue_final_message:
+        shielded[-1]["content"] = _marked(shielded[-1].get("content"), mark)
     rendered = template.render(
         shielded,
         add_generation_prompt=add_generation_prompt,
         **_broken(extra, tokenizer.markers, separator),
     )
+    if continue_final_message:
+        rendered = _cut(rendered, mark)
     parts = tokenizer.markers.split(rendered)
     ids = tokenizer.encode_parts(
         part.replace(separator, "") if isinstance(part, str) else part for part in parts
     )
     bos = tokenizer.bos_token_id
-    if tokenizer.adds_bos and bos is not None and ids[:1] != [bos]:
+    wants_bos = add_special_tokens and tokenizer.adds_bos and bos is not None
+    if wants_bos and bos is not None and ids[:1] != [bos]:
         ids.insert(0, bos)
     return ids
+
+
+def _marked(content: object, mark: str) -> object:
+    """The content of a message with `mark` at the end of its text."""
+    if isinstance(content, str) and content:
+        return content + mark
+    if isinstance(content, list) and content and isinstance(content[-1], Mapping):
+        text = content[-1].get("text")
+        if isinstance(text, str) and text:
+            return [*content[:-1], {**content[-1], "text": text + mark}]
+    raise TemplateError(
+        "the last message has no text; continue_final_message needs one", param="messages"
+    )
+
+
+def _cut(rendered: str, mark: str) -> str:
+    """What stands before the last mark."""
+    before, found, _ = rendered.rpartition(mark)
+    if not found:
+        raise TemplateError(
+            "the chat template does not show the last message; it cannot be continued",
+            param="continue_final_message",
+        )
+    return before.replace(mark, "")
 
 
 def _shield(message: Message, tokenizer: Tokenizer, separator: str) -> dict[str, object]:
@@ -64,8 +98,8 @@ def _broken(value: Mapping[str, object], spellings: Spellings, separator: str) -
     return broken
 
 
-def _private_character(values: Sequence[object]) -> str:
-    """A character that occurs nowhere in `values`: a noncharacter, or one for private use."""
+def _private_characters(values: Sequence[object]) -> tuple[str, str]:
+    """Two characters that occur nowhere in `values`: noncharacters, or ones for private use."""
     used: set[str] = set()
 
     def note(text: str) -> str:
@@ -73,7 +107,9 @@ def _private_character(values: Sequence[object]) -> str:
         return text
 
     map_texts(values, note)
-    for code in chain(range(0xFDD0, 0xFDF0), range(0xF0000, 0xFFFFE)):
-        if chr(code) not in used:
-            return chr(code)
-    raise TemplateError("the messages use every private character of Unicode", param="messages")
+    codes = chain(range(0xFDD0, 0xFDF0), range(0xF0000, 0xFFFFE))
+    free = (chr(code) for code in codes if chr(code) not in used)
+    first, second = next(free, ""), next(free, "")
+    if not second:
+        raise TemplateError("the messages use every private character of Unicode", param="messages")
+    return first, second

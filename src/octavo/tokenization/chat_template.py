@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 
 from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization.messages import Message, map_texts, prepare_messages
@@ -30,6 +30,7 @@ _VARIABLES: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 class ChatTemplate:
     """Thread-safe. Raises `TemplateError` at once if the template uses what the cage forbids.
+    `variables` are the names that it asks for.
 
     `special_tokens` maps variables such as "bos_token" to spellings. `now` is the clock of
     `strftime_now`.
@@ -50,6 +51,7 @@ class ChatTemplate:
         cage.globals["strftime_now"] = time_formatter(now)
         try:
             tree = cage.parse(source)
+            self.variables = frozenset(meta.find_undeclared_variables(tree))
             self._keeps_parts = _loops_over_content(tree)
             self._template = cage.from_string(tree)
         except TemplateError:

@@ -2,8 +2,9 @@
 
 Rules: a content of null is an empty text; a list of text parts becomes one text, joined by a
 newline, for templates that cannot loop over parts; a tool call's arguments, which the API carries
-as JSON text, become the object they describe; a developer's message is a system message for
-templates of before that name. Nothing is changed in place.
+as JSON text, become the object they describe; an answer's reasoning is found under both of its
+names; a tool's result has the name of the tool that its call named; a developer's message is a
+system message for templates of before that name. Nothing is changed in place.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from octavo.errors import TemplateError
 
 MAX_DEPTH: Final = 64
+_REASONING: Final = ("reasoning", "reasoning_content")
 
 Message = Mapping[str, object]
 
@@ -28,10 +30,30 @@ def prepare_messages(
         _prepare(message, f"messages[{index}]", keeps_parts)
         for index, message in enumerate(messages)
     ]
+    names: dict[object, object] = {}
     for message in prepared:
         if message["role"] == "developer" and not knows_developer:
             message["role"] = "system"
+        names |= _called_names(message)
+        if message["role"] == "tool" and not message.get("name"):
+            message |= _known(names, message.get("tool_call_id"))
     return prepared
+
+
+def _called_names(message: Message) -> dict[object, object]:
+    """The tools that a message calls, by the ids of the calls."""
+    calls = message.get("tool_calls")
+    named = {}
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function")
+        if isinstance(call.get("id"), str) and isinstance(function, Mapping):
+            named[call["id"]] = function.get("name")
+    return named
+
+
+def _known(names: Mapping[object, object], call_id: object) -> dict[str, object]:
+    name = names.get(call_id) if isinstance(call_id, str) else None
+    return {} if name is None else {"name": name}
 
 
 def _prepare(message: Message, where: str, keeps_parts: bool) -> dict[str, object]:
@@ -41,6 +63,9 @@ def _prepare(message: Message, where: str, keeps_parts: bool) -> dict[str, objec
     prepared["content"] = _content(message.get("content"), where, keeps_parts)
     if message.get("tool_calls"):
         prepared["tool_calls"] = _tool_calls(message["tool_calls"], where)
+    for name, other in (_REASONING, _REASONING[::-1]):
+        if prepared.get(name) and not prepared.get(other):
+            prepared[other] = prepared[name]
     return prepared
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Self
 
@@ -65,11 +66,18 @@ class TokenDecoder:
         return "".join(map(detokenizer.push, ids)) + detokenizer.flush()
 
     def detokenizer(
-        self, *, skip_special_tokens: bool, preceding_id: int | None = None
+        self,
+        *,
+        skip_special_tokens: bool,
+        preceding_id: int | None = None,
+        shown_ids: Collection[int] = (),
     ) -> Detokenizer:
         """For the tokens after `preceding_id`: where that is text, theirs continues it, and a space
-        at its beginning is a space. Where a text begins, encoding may have added it."""
-        visible = self._visible_bytes if skip_special_tokens else self.token_bytes
+        at its beginning is a space. Where a text begins, encoding may have added it. Special tokens
+        among `shown_ids` are never skipped."""
+        visible = self.token_bytes
+        if skip_special_tokens:
+            visible = partial(self._visible_bytes, frozenset(shown_ids))
         begins_text = preceding_id is None or self.is_special(preceding_id)
         return Detokenizer(visible, strips_space=self._adds_space_prefix and begins_text)
 
@@ -96,5 +104,6 @@ class TokenDecoder:
             TokenType.UNKNOWN,
         )
 
-    def _visible_bytes(self, token_id: int) -> bytes:
-        return b"" if self.is_special(token_id) else self.token_bytes(token_id)
+    def _visible_bytes(self, shown_ids: Collection[int], token_id: int) -> bytes:
+        is_hidden = self.is_special(token_id) and token_id not in shown_ids
+        return b"" if is_hidden else self.token_bytes(token_id)

@@ -28,6 +28,7 @@ class Tokenizer(TokenDecoder):
         super().__init__(vocabulary)
         self.bos_token_id = vocabulary.bos_token_id
         self.eos_token_id = vocabulary.eos_token_id
+        self.fim_token_ids = vocabulary.fim_token_ids
         self.adds_bos = vocabulary.bos_token_id is not None and _adds_bos(vocabulary)
         self._adds_eos = vocabulary.eos_token_id is not None and vocabulary.adds_eos is True
         candidates = vocabulary.ids_of(TokenType.CONTROL, TokenType.UNKNOWN, TokenType.USER_DEFINED)

@@ -43,6 +43,17 @@ END_OF_TURN_SPELLINGS: Final = frozenset(
 """Control tokens that end an answer in some family of models, whether or not the file says so."""
 
 
+FIM_SPELLINGS: Final = (
+    ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"),
+    ("<fim_prefix>", "<fim_suffix>", "<fim_middle>"),
+    ("<fim-prefix>", "<fim-suffix>", "<fim-middle>"),
+    ("<|fim_begin|>", "<|fim_hole|>", "<|fim_end|>"),
+    ("<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"),
+    ("▁<PRE>", "▁<SUF>", "▁<MID>"),
+)
+"""What stands before the prefix, the suffix and the missing middle in some family of models."""
+
+
 class TokenType(IntEnum):
     NORMAL = 1
     UNKNOWN = 2
@@ -57,7 +68,9 @@ class Vocabulary:
     """`types` is int32 [vocab_size]; `scores` float32 [vocab_size] or None; ids are in range.
 
     `pre` is the name of the rules that split text before merging, "" if the file names none.
-    `adds_bos` and `adds_eos` are None where the file leaves them to the kind of vocabulary.
+    `fim_token_ids` stand before prefix, suffix and middle of a text with a gap, None if the model
+    knows no such thing. `adds_bos` and `adds_eos` are None where the file leaves them to the kind
+    of vocabulary.
     """
 
     source: object
@@ -74,6 +87,7 @@ class Vocabulary:
     adds_bos: bool | None
     adds_eos: bool | None
     adds_space_prefix: bool | None
+    fim_token_ids: tuple[int, int, int] | None = None
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object], source: object) -> Vocabulary:
@@ -101,6 +115,7 @@ class Vocabulary:
             adds_bos=section.truth("add_bos_token"),
             adds_eos=section.truth("add_eos_token"),
             adds_space_prefix=section.truth("add_space_prefix"),
+            fim_token_ids=_fim_ids(section, tokens, types),
         )
 
     def ids_of(self, *types: TokenType) -> list[int]:
@@ -131,6 +146,23 @@ def _stop_ids(
     controls = np.flatnonzero(types == TokenType.CONTROL).tolist()
     spelled = {id_ for id_ in controls if tokens[id_] in END_OF_TURN_SPELLINGS}
     return frozenset(spelled | {id_ for id_ in named if id_ is not None})
+
+
+def _fim_ids(
+    section: _Section, tokens: list[str], types: npt.NDArray[np.int32]
+) -> tuple[int, int, int] | None:
+    """As the file names them, or else as they are spelled."""
+    prefix, suffix, middle = (
+        section.token_id(f"fim_{part}_token_id", len(tokens)) for part in ("pre", "suf", "mid")
+    )
+    if prefix is not None and suffix is not None and middle is not None:
+        return prefix, suffix, middle
+    markers = np.flatnonzero(np.isin(types, (TokenType.CONTROL, TokenType.USER_DEFINED))).tolist()
+    spelled = {tokens[id_]: id_ for id_ in markers}
+    for before, after, gap in FIM_SPELLINGS:
+        if spelled.keys() >= {before, after, gap}:
+            return spelled[before], spelled[after], spelled[gap]
+    return None
 
 
 class _Section:

@@ -8,16 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.config.engine import EngineConfig
 from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.outputs import EngineStats, RequestTimes
-from octavo.scheduler.admission.admission import (
-    LEAST_DEMAND,
-    Admission,
-    AdmissionBounds,
-    Demand,
-    Grant,
-    Refusal,
-)
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import LEAST_DEMAND, AdmissionBounds, Demand, Grant, Refusal
+from octavo.scheduler.admission.queue_order import queue_order
 
 ROOMY = AdmissionBounds(num_slots=4, max_sequences=1000)
 
@@ -324,12 +320,45 @@ def test_the_books_come_out_even_whatever_happens(events: list[tuple[str, int, i
         elif what == "close":
             admission.close(grant, size, 0.0)
         queued = [grant for grant in grants if grant.is_queued]
-        assert admission.num_queued_tokens == sum(grant.num_prompt_tokens for grant in queued)
+        assert admission.queued.all.num_tokens == sum(grant.num_prompt_tokens for grant in queued)
         still_open = [grant for grant in grants if grant.is_open]
         assert admission.num_sequences == sum(grant.num_sequences for grant in still_open) <= 9
     for grant in grants:
         admission.close(grant, 1, 0.0)
-    assert (admission.num_sequences, admission.num_queued_tokens) == (0, 0)
+    assert (admission.num_sequences, admission.queued.all) == (0, (0, 0))
     for grant in grants:
         tenant = grant.tenant
         assert (tenant.num_open, tenant.num_queued_requests, tenant.num_queued_tokens) == (0, 0, 0)
+
+
+URGENT = {
+    "priority": Demand(num_prompt_ids=1, priority=-1),
+    "deadline": Demand(num_prompt_ids=1, deadline=9.0),
+    "sjf": Demand(num_prompt_ids=1),
+    "fair": Demand(num_prompt_ids=1),
+}
+
+
+@pytest.mark.parametrize("policy", URGENT)
+def test_whom_the_policy_lets_overtake_is_not_refused_for_a_queue_that_it_passes(
+    policy: str,
+) -> None:
+    """Two slots, held for 4 seconds each, and 8 who wait: 18 s for whoever stands behind all."""
+    bounds = AdmissionBounds(num_slots=2, max_sequences=100, max_queue_seconds=5)
+    order = queue_order(EngineConfig(scheduling_policy=policy))
+    admission = Admission(Tenants(TenantLimits(), MappingProxyType({})), bounds, order)
+    _learn_slot_seconds(admission, 4.0)
+    admission.load = EngineStats(prompt_seconds_per_token=1e-3)
+    slow = _ids(100, max_output_tokens=900)
+    for _ in range(2):
+        admission.started(_granted(admission, slow, "busy"), 0.0)
+    admission.bounds = ROOMY
+    for _ in range(8):
+        _granted(admission, slow, "busy")
+    admission.bounds = bounds
+    assert _refused(admission, slow, "busy").code == "queue_wait_too_long"
+    assert admission.refusal("calm", LEAST_DEMAND, 0.0) is None
+    grant = _granted(admission, URGENT[policy], "calm")
+    admission.tokenised(grant, 2, 0.1)
+    admission.close(grant, 0, 0.2)
+    assert admission.queued.all.num_sequences == 8

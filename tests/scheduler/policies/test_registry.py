@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
+from octavo.config import plugins
 from octavo.config.engine import EngineConfig
 from octavo.errors import ConfigError
 from octavo.scheduler.policies import registry
@@ -70,7 +71,7 @@ def _entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
         EntryPoint("fcfs", f"{BROKEN}:FussyPolicy", group),
     ]
     monkeypatch.setattr(
-        registry, "entry_points", lambda group: EntryPoints(points).select(group=group)
+        plugins, "entry_points", lambda group: EntryPoints(points).select(group=group)
     )
 
 
@@ -102,7 +103,7 @@ def test_an_unknown_name_is_answered_with_what_there_is() -> None:
         ("no_such_module:Policy", "cannot be loaded: ModuleNotFoundError"),
         (f"{BROKEN}:Nothing", "cannot be loaded: AttributeError"),
         (":", "cannot be loaded: ValueError"),
-        (f"{__name__}:not_a_factory", "is 3; a class or function that takes PolicyFacts"),
+        (f"{__name__}:not_a_factory", "is 3; a class or function is allowed"),
         (f"{__name__}:failing_factory", "cannot be made: RuntimeError: no licence"),
         (f"{BROKEN}:OldPolicy", "has contract_version 0; 1 is allowed"),
         ("builtins:dict", "cannot be made: TypeError"),

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "answer one prompt, or chat in the terminal",
         "serve": "serve a model over HTTP, as OpenAI's API",
         "generate": "answer a file of prompts",
+        "run-batch": "answer a file of requests in OpenAI's batch format",
         "pull": "fetch a model into the cache",
         "models": "list the models that are known and cached",
         "bench": "measure this machine, a model, or a server",
@@ -72,7 +73,8 @@ def make_parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         description = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=description)
         if name == chosen:
-            import_module(f"octavo.entrypoints.cli.{name}").configure(command)
+            module = name.replace("-", "_")
+            import_module(f"octavo.entrypoints.cli.{module}").configure(command)
     return parser
 
 

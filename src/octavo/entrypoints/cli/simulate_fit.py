@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from octavo.bench.fingerprint import fingerprint
+from octavo.bench.lengths import FORMS, parse_lengths
 from octavo.bench.load import COMPLETIONS, Server, first_model
 from octavo.bench.report import report_from_json
 from octavo.config.engine import EngineConfig
@@ -16,9 +17,18 @@ from octavo.config.machine import this_machine
 from octavo.entrypoints.cli.bench_machine import positive
 from octavo.entrypoints.cli.bench_output import check_files, make_console
 from octavo.entrypoints.progress import counting_bar, note
+from octavo.errors import ConfigError
 from octavo.simulate.from_report import fit_report
 from octavo.simulate.measured import MeasuredTimes, Profile, fit, profile_to_json
 from octavo.simulate.probe import Plan, num_pages, probe
+from octavo.simulate.under_load import (
+    CLIENTS,
+    LoadPlan,
+    Observed,
+    observe,
+    profile_of,
+    step_report,
+)
 
 PLAN = Plan()
 
@@ -27,10 +37,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "origin",
         metavar="URL|REPORT.json",
-        help="a server that is otherwise idle, or a report of `octavo bench latency`",
+        help="a server, otherwise idle, or a report of `octavo bench latency`",
     )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the profile")
-    group = parser.add_argument_group("of a server")
+    group = parser.add_argument_group("of octavo's server, which measures its own steps")
+    group.add_argument(
+        "--clients",
+        type=positive,
+        nargs="+",
+        default=list(CLIENTS),
+        metavar="N",
+        help="closed loops of so many, one after the other (default: "
+        + " ".join(map(str, CLIENTS))
+        + ")",
+    )
+    group.add_argument("--input-len", default="uniform:16:256", metavar="LENGTHS", help=FORMS)
+    group.add_argument("--output-len", default="uniform:8:40", metavar="LENGTHS")
+    group.add_argument(
+        "--no-load",
+        action="store_true",
+        help="send nothing: fit to what the server has just been doing for others",
+    )
+    group = parser.add_argument_group("of another server, by what its clients see")
     for flag, default, text in (
         ("--crowds", PLAN.crowds, "clients at once"),
         ("--contexts", PLAN.contexts, "words of their prompts"),
@@ -45,6 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"{text} (default: {shown})",
         )
+    group = parser.add_argument_group("as the server was started with (defaults: as octavo's)")
     group.add_argument(
         "--max-num-seqs", type=positive, default=EngineConfig().max_num_seqs, metavar="N"
     )
@@ -53,7 +82,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=EngineConfig().max_num_batched_tokens,
         metavar="TOKENS",
-        help="as the server was started with (defaults: as octavo's)",
     )
     parser.set_defaults(execute=execute)
 
@@ -80,18 +108,37 @@ async def _of_server(namespace: argparse.Namespace) -> Profile:
         return Server(base_url=namespace.origin, endpoint=COMPLETIONS, model=model, ignore_eos=True)
 
     asked = server(await first_model(server("")))
-    plan = Plan(
+    machine = fingerprint(this_machine().num_cores).processor
+    return msgspec.structs.replace(
+        await _measured(asked, namespace, machine),
+        num_pages=await num_pages(asked),
+        max_num_seqs=namespace.max_num_seqs,
+        max_num_batched_tokens=namespace.max_num_batched_tokens,
+    )
+
+
+async def _measured(server: Server, namespace: argparse.Namespace, machine: str) -> Profile:
+    """By the server's own steps if it tells them, else from outside."""
+    report = await step_report(server)
+    if namespace.no_load:
+        if report is None or not report.steps:
+            raise ConfigError(f"--no-load: {namespace.origin} tells of no step that it has done")
+        return profile_of(Observed(report.steps, 0.0), server.model, machine)
+    with counting_bar("Measuring") as on_measured:
+        if report is None:
+            return fit(await probe(server, _plan(namespace), on_measured), server.model, machine)
+        plan = LoadPlan(
+            input_lengths=parse_lengths(namespace.input_len, "--input-len"),
+            output_lengths=parse_lengths(namespace.output_len, "--output-len"),
+            clients=namespace.clients,
+        )
+        return profile_of(await observe(server, plan, on_measured), server.model, machine)
+
+
+def _plan(namespace: argparse.Namespace) -> Plan:
+    return Plan(
         crowds=namespace.crowds,
         contexts=namespace.contexts,
         prompts=namespace.prompts,
         max_step_tokens=namespace.max_num_batched_tokens,
-    )
-    with counting_bar("Measuring") as report:
-        samples = await probe(asked, plan, report)
-    machine = fingerprint(this_machine().num_cores).processor
-    return msgspec.structs.replace(
-        fit(samples, asked.model, machine),
-        num_pages=await num_pages(asked),
-        max_num_seqs=namespace.max_num_seqs,
-        max_num_batched_tokens=namespace.max_num_batched_tokens,
     )

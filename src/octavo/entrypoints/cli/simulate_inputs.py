@@ -23,7 +23,7 @@ from octavo.simulate.model_shapes import MODEL_SHAPES, find_shape
 from octavo.simulate.roofline import Deployment, Efficiency, RooflineTimes
 from octavo.simulate.routers import ROUTERS
 from octavo.simulate.simulation import Setup
-from octavo.simulate.step_load import StepTimes
+from octavo.simulate.step_times import StepTimes
 from octavo.simulate.synthetic import LENGTHS, Recipe, make_trace
 from octavo.simulate.trace import TraceRequest
 from octavo.simulate.trace_files import read_trace

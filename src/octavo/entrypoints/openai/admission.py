@@ -15,25 +15,29 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineObserver
 from octavo.engine.input_processor import strings_in
+from octavo.engine.step_log import StepLog
 from octavo.errors import InvalidRequest, UnsupportedParameter
-from octavo.scheduler.admission.admission import Admission, Demand
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import Demand
 from octavo.scheduler.admission.estimates import num_text_bytes
 
 TIMEOUT_HEADER = "X-Request-Timeout"
 
 
 class FrontObserver:
-    """An `EngineObserver`: tells another one, and lets admission learn."""
+    """An `EngineObserver`: tells another one, lets admission learn, and logs steps."""
 
-    def __init__(self, observer: EngineObserver, admission: Admission) -> None:
+    def __init__(self, observer: EngineObserver, admission: Admission, steps: StepLog) -> None:
         self._observer = observer
         self._admission = admission
+        self._steps = steps
 
     def submitted(self, request: EngineRequest) -> None:
         self._observer.submitted(request)
 
     def stepped(self, outputs: EngineOutputs) -> None:
         self._admission.load = outputs.stats
+        self._steps.add(outputs.steps)
         for _, _, times in outputs.finished:
             self._admission.estimates.finished(times)
         self._observer.stepped(outputs)
@@ -42,7 +46,9 @@ class FrontObserver:
         self._observer.lost(request_ids)
 
 
-def demand_of(prompts: Sequence[object], params: SamplingParams, deadline: float | None) -> Demand:
+def demand_of(
+    prompts: Sequence[object], params: SamplingParams, deadline: float | None, priority: int
+) -> Demand:
     """A prompt is a text, token ids, or messages."""
     num_bytes = num_ids = 0
     for prompt in prompts:
@@ -57,6 +63,7 @@ def demand_of(prompts: Sequence[object], params: SamplingParams, deadline: float
         max_output_tokens=params.max_tokens,
         min_output_tokens=_least_tokens(params),
         deadline=deadline,
+        priority=priority,
     )
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
-from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_body
-from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.requests import GenerationRequest, StreamOptions
+from octavo.entrypoints.openai.errors import INTERNAL_ERROR, ErrorDetail, error_detail
+from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
+from octavo.entrypoints.openai.open_requests import Generation, Ticket
 from octavo.entrypoints.openai.responses import FinishReason, Usage
-from octavo.entrypoints.openai.streaming import EventStream, event, unless_disconnected
+from octavo.entrypoints.openai.streaming import (
+    EventStream,
+    client_closed,
+    unless_disconnected,
+)
 from octavo.entrypoints.openai.usage import UsageCounter
 from octavo.errors import RequestError
 
@@ -28,13 +34,34 @@ logger = logging.getLogger(__name__)
 
 
 class EventWriter(Protocol):
-    """The wire form of one response's events."""
+    """The wire form of one response's events. `ping` is sent where there was nothing for long."""
+
+    ping: bytes
+
+    def begin(self) -> bytes:
+        """What precedes the first output."""
 
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         """The events that say `output`: none, one or several."""
 
     def end(self) -> bytes:
         """What follows the last output."""
+
+    def fail(self, error: ErrorDetail) -> bytes:
+        """What follows instead if there is an error."""
+
+
+class Turn(Protocol):
+    """What is asked of the engine. Admission estimates the work by `prompts`."""
+
+    @property
+    def params(self) -> SamplingParams: ...
+
+    @property
+    def prompts(self) -> Sequence[object]: ...
+
+    async def make_requests(self) -> list[EngineRequest]:
+        """Tokenise and compile. Raises `RequestError`."""
 
 
 class Answer(Protocol):
@@ -109,31 +136,59 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
     return records, counter.usage()
 
 
+async def respond_apart(
+    incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
+) -> asyncio.Task[Response]:
+    """Admit, and answer in a task that goes on when the client goes away. Raises `RequestError`."""
+    ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
+    task = asyncio.create_task(_whole(incoming, body, ticket, turn, answer))
+    task.add_done_callback(lambda _: ticket.close())
+    return task
+
+
 async def respond(
-    incoming: Incoming,
-    body: GenerationRequest,
-    answer: Answer,
-    params: SamplingParams,
-    prompts: Sequence[object],
-    make_requests: Callable[[], list[EngineRequest]],
+    incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
 ) -> Response:
-    """Admit, tokenise, submit, and answer whole or as events. Raises `RequestError`."""
-    context = incoming.context
-    scheduling = _Scheduling.of(incoming, body)
-    ticket = await incoming.admit(body, params, prompts, answer.id)
+    """Admit, tokenise, compile, submit, and answer whole or as events. Raises `RequestError`.
+
+    Ends at once, whatever is being done, when the client goes away.
+    """
+    options = incoming.context.options
+    ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
     with contextlib.ExitStack() as stack:
         stack.callback(ticket.close)
-        requests = await incoming.work(make_requests)
-        generation = ticket.submit(context.client, [scheduling.mark(one) for one in requests])
         if not body.stream:
-            return await unless_disconnected(incoming.request, answer.whole(generation))
-        events = _Events(generation, answer.writer(generation))
-        stream = EventStream(events.next, ticket.close, context.options.stream_ping_seconds)
+            work = _whole(incoming, body, ticket, turn, answer)
+            return await unless_disconnected(incoming.request, work) or client_closed()
+        begin = _begin(incoming, body, ticket, turn)
+        generation = await unless_disconnected(incoming.request, begin)
+        if generation is None:
+            return client_closed()
+        interval = _Interval(body.stream_interval or 1)
+        events = _Events(generation, answer.writer(generation), interval)
+        stream = EventStream(
+            events.next, ticket.close, options.stream_ping_seconds, events.writer.ping
+        )
         stack.pop_all()
         return stream
 
 
-class _Scheduling(NamedTuple):
+async def _begin(
+    incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn
+) -> Generation:
+    scheduling = Scheduling.of(incoming, body)
+    requests = await turn.make_requests()
+    client = incoming.context.client
+    return ticket.submit(client, [scheduling.mark(one) for one in requests])
+
+
+async def _whole(
+    incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn, answer: Answer
+) -> Response:
+    return await answer.whole(await _begin(incoming, body, ticket, turn))
+
+
+class Scheduling(NamedTuple):
     """What the engine is to know of a request beyond its tokens."""
 
     tenant: str
@@ -142,7 +197,7 @@ class _Scheduling(NamedTuple):
     deadline: float | None
 
     @classmethod
-    def of(cls, incoming: Incoming, body: GenerationRequest) -> _Scheduling:
+    def of(cls, incoming: Incoming, body: EngineBody) -> Scheduling:
         return cls(
             incoming.tenant,
             incoming.limits.weight,
@@ -154,30 +209,68 @@ class _Scheduling(NamedTuple):
         return replace(request, **self._asdict())
 
 
+class _Interval:
+    """Puts outputs of one choice together until they have so many tokens. A choice's first and last
+    output are not held back."""
+
+    def __init__(self, num_tokens: int) -> None:
+        self._num_tokens = num_tokens
+        self._begun: set[int] = set()
+        self._held: dict[int, SequenceOutput] = {}
+
+    def due(
+        self, news: Sequence[tuple[int, SequenceOutput]]
+    ) -> Sequence[tuple[int, SequenceOutput]]:
+        if self._num_tokens == 1:
+            return news
+        due = []
+        for choice, output in news:
+            if choice in self._held:
+                output = merge_outputs(self._held.pop(choice), output)
+            is_full = len(output.token_ids) >= self._num_tokens
+            if is_full or output.finish_reason is not None or choice not in self._begun:
+                due.append((choice, output))
+                self._begun.add(choice)
+            else:
+                self._held[choice] = output
+        return due
+
+    def rest(self) -> list[tuple[int, SequenceOutput]]:
+        """What is held when nothing more comes."""
+        rest = list(self._held.items())
+        self._held.clear()
+        return rest
+
+
 class _Events:
     """A generation as bytes: all that is new in one piece, and the end with the last output."""
 
-    def __init__(self, generation: Generation, writer: EventWriter) -> None:
+    def __init__(self, generation: Generation, writer: EventWriter, interval: _Interval) -> None:
+        self.writer = writer
         self._generation = generation
-        self._writer = writer
+        self._interval = interval
+        self._has_begun = False
         self._is_over = False
 
     async def next(self) -> bytes:
         """Nothing at the end. An error after the status line is the last event; the end mark does
         not follow it."""
-        data = b""
+        data = b"" if self._has_begun else self.writer.begin()
+        self._has_begun = True
         try:
             while not data and not self._is_over:
-                news = await self._generation.news()
-                data = b"".join([self._writer.write(choice, output) for choice, output in news])
+                data = self._written(self._interval.due(await self._generation.news()))
                 if self._generation.is_over:
                     self._is_over = True
-                    data += self._writer.end()
+                    data += self.writer.end()
         except RequestError as error:
             self._is_over = True
-            return event(error_body(error))
+            return self._written(self._interval.rest()) + self.writer.fail(error_detail(error))
         except Exception:
             logger.exception("a stream failed")
             self._is_over = True
-            return event(INTERNAL_ERROR)
+            return self.writer.fail(INTERNAL_ERROR.error)
         return data
+
+    def _written(self, outputs: Iterable[tuple[int, SequenceOutput]]) -> bytes:
+        return b"".join([self.writer.write(choice, output) for choice, output in outputs])

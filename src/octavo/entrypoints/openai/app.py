@@ -1,11 +1,9 @@
-"""The HTTP application: which function answers which route, and how errors look. Starts nothing."""
+"""The HTTP application: routes, their guard, and how errors look. Starts nothing."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable
 
-from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -15,12 +13,13 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
-from octavo.entrypoints.openai import utility_routes
-from octavo.entrypoints.openai.admission import FrontObserver
+from octavo.engine.step_log import StepLog
+from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, FrontObserver
 from octavo.entrypoints.openai.auth import Guard, GuardedRoute
-from octavo.entrypoints.openai.chat import create_chat_completion
-from octavo.entrypoints.openai.completions import create_completion
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.endpoint import Endpoint
+from octavo.entrypoints.openai.endpoints import ENDPOINTS
 from octavo.entrypoints.openai.errors import (
     INTERNAL_ERROR,
     ErrorBody,
@@ -28,31 +27,17 @@ from octavo.entrypoints.openai.errors import (
     error_response,
     json_response,
 )
-from octavo.entrypoints.openai.open_requests import OpenRequests
+from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
+from octavo.entrypoints.openai.openapi import ApiDocument
+from octavo.entrypoints.openai.request_id import REQUEST_ID_HEADER, Application
+from octavo.entrypoints.openai.responses_api.store import ResponseStore
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
-from octavo.scheduler.admission.admission import Admission, AdmissionBounds
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import AdmissionBounds
+from octavo.scheduler.admission.queue_order import QueueOrder
 
 logger = logging.getLogger(__name__)
-
-Handler = Callable[[Request], Awaitable[Response]]
-
-ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("POST", "/v1/chat/completions", create_chat_completion),
-    ("POST", "/v1/completions", create_completion),
-    ("GET", "/v1/models", utility_routes.list_models),
-    ("GET", "/v1/models/{model:path}", utility_routes.show_model),
-    ("POST", "/tokenize", utility_routes.tokenize),
-    ("POST", "/detokenize", utility_routes.detokenize),
-    ("POST", "/abort_requests", utility_routes.abort_requests),
-    ("POST", "/reset_prefix_cache", utility_routes.reset_prefix_cache),
-    ("GET", "/version", utility_routes.version),
-    ("GET", "/metrics", utility_routes.metrics),
-)
-PUBLIC_ROUTES: tuple[tuple[str, str, Handler], ...] = (
-    ("GET", "/health", utility_routes.health),
-    ("GET", "/ping", utility_routes.health),
-)
 
 
 def build_app(
@@ -62,19 +47,35 @@ def build_app(
     options: ServerConfig,
     metrics: EngineMetrics,
     tenants: Tenants,
-) -> Starlette:
-    """The application of one served model. `app.state.context` holds what its routes use.
+    order: QueueOrder | None = None,
+    batches: BatchService | None = None,
+) -> Application:
+    """The application of one served model. `app.state.context` holds what its routes use. `order`:
+    in which the engine admits those who wait; that of arrival unless given. Without `batches` the
+    routes of files and batches say that they are off.
 
     From now on `metrics` and admission hear of what `client` does.
     """
-    app = Starlette(routes=[*_routes(ROUTES), *_routes(PUBLIC_ROUTES, is_public=True)])
-    admission = Admission(tenants, _bounds(model, options))
-    client.observe(FrontObserver(metrics, admission))
-    open_requests = OpenRequests(admission, metrics.refused)
+    app = Application(routes=[_route(endpoint) for endpoint in ENDPOINTS])
+    admission = Admission(tenants, _bounds(model, options), order)
+    steps = StepLog()
+    client.observe(FrontObserver(metrics, admission, steps))
+    share = PatientShare.of(model.max_num_seqs, options.batch_num_seqs)
+    open_requests = OpenRequests(admission, metrics.refused, share)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests
+        client,
+        inputs,
+        model,
+        options,
+        metrics,
+        tenants,
+        open_requests,
+        steps,
+        ResponseStore(options.response_store_bytes, options.response_store_count),
+        batches,
     )
-    app.state.guard = Guard(options, tenants)
+    app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
+    app.state.document = ApiDocument(ENDPOINTS)
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(HTTPException, _http_error)
     app.add_exception_handler(Exception, _unexpected_error)
@@ -82,16 +83,15 @@ def build_app(
         app.add_middleware(
             CORSMiddleware,
             allow_origins=list(options.allowed_origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER, TIMEOUT_HEADER],
+            expose_headers=[REQUEST_ID_HEADER],
         )
     return app
 
 
-def _routes(
-    table: Iterable[tuple[str, str, Handler]], *, is_public: bool = False
-) -> list[GuardedRoute]:
-    return [GuardedRoute(method, path, handler, is_public) for method, path, handler in table]
+def _route(endpoint: Endpoint) -> GuardedRoute:
+    return GuardedRoute(endpoint.method, endpoint.path, endpoint.handler, endpoint.is_public)
 
 
 def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:

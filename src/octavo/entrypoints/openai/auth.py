@@ -26,16 +26,20 @@ from octavo.errors import (
     PermissionDenied,
 )
 
-MAX_HEADER_LINES = 100
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class KeyRing:
     """Knows keys by digest only: those of tenants by name, and others. Without any key everyone
-    may enter, as the tenant ''."""
+    may enter, as the tenant ''. The names of keys without a tenant last as long as `pepper`."""
 
-    def __init__(self, keys: Iterable[str], tenants: Mapping[str, str] | None = None) -> None:
-        self._pepper = secrets.token_bytes(32)
+    def __init__(
+        self,
+        keys: Iterable[str],
+        tenants: Mapping[str, str] | None = None,
+        pepper: bytes | None = None,
+    ) -> None:
+        self._pepper = pepper or secrets.token_bytes(32)
         nameless = {digest: digest.hex()[:16] for digest in map(self._digest, keys)}
         named = {self._digest(key): name for key, name in (tenants or {}).items()}
         self._tenants = nameless | named
@@ -130,9 +134,10 @@ def _host_name(host: str) -> str:
 class Guard:
     """All checks on headers. Kept in the app's state as `guard`."""
 
-    def __init__(self, config: ServerConfig, tenants: Tenants) -> None:
+    def __init__(self, config: ServerConfig, tenants: Tenants, pepper: bytes | None = None) -> None:
         self._max_header_bytes = config.max_header_bytes
-        self._keys = KeyRing(config.api_key, tenants.keys)
+        self._max_header_lines = config.max_header_lines
+        self._keys = KeyRing(config.api_key, tenants.keys, pepper)
         self._tenant_header = TenantHeader(config.tenant_header, tenants)
         self._hosts = HostPolicy(config)
 
@@ -149,10 +154,10 @@ class Guard:
     def _check_size(self, headers: Headers) -> None:
         """The HTTP parser bounds what it must hold; a block that comes in one piece is longer."""
         num_bytes = sum(len(name) + len(value) for name, value in headers.raw)
-        if num_bytes > self._max_header_bytes or len(headers.raw) > MAX_HEADER_LINES:
+        if num_bytes > self._max_header_bytes or len(headers.raw) > self._max_header_lines:
             raise HeadersTooLarge(
-                f"{len(headers.raw)} headers of {num_bytes} bytes; at most {MAX_HEADER_LINES} of "
-                f"{self._max_header_bytes} bytes together are allowed"
+                f"{len(headers.raw)} headers of {num_bytes} bytes; at most "
+                f"{self._max_header_lines} of {self._max_header_bytes} bytes together are allowed"
             )
 
 

@@ -17,40 +17,70 @@ from octavo.entrypoints.openai.answers import (
     respond,
     wire_finish_reason,
 )
+from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.context import Incoming, new_id, receive_body
-from octavo.entrypoints.openai.errors import json_response
-from octavo.entrypoints.openai.logprobs import CompletionLogprobsWriter, prompt_logprobs
+from octavo.entrypoints.openai.errors import ErrorBody, ErrorDetail, json_response
+from octavo.entrypoints.openai.logprobs import (
+    CompletionLogprobsWriter,
+    TokenIdSpelling,
+    TokenSpelling,
+    prompt_logprobs,
+)
 from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.requests import CompletionRequest
 from octavo.entrypoints.openai.responses import (
     CompletionBody,
     CompletionChoice,
-    CompletionLogprobs,
     PromptLogprobs,
     Usage,
 )
 from octavo.entrypoints.openai.sampling import completion_params
-from octavo.entrypoints.openai.streaming import DONE, TextEvent, event
+from octavo.entrypoints.openai.streaming import DONE, PING, TextEvent, event
 from octavo.entrypoints.openai.usage import UsageCounter
+from octavo.errors import UnsupportedParameter
+from octavo.structured.task import GrammarTask
 
 
 async def create_completion(request: Request) -> Response:
     incoming, body = await receive_body(request, CompletionRequest)
-    params = completion_params(body)
-    prompts = body.prompts
-    inputs = incoming.context.inputs
-    salt = incoming.cache_salt(body)
+    turn = CompletionTurn(incoming, body)
+    return await respond(incoming, body, turn, CompletionAnswer(incoming, body, turn.prompts))
 
-    def make_request(prompt: str | list[int]) -> EngineRequest:
-        if isinstance(prompt, str) and not body.add_special_tokens:
-            prompt = inputs.encode(prompt, add_special_tokens=False)
-        return inputs.completion(prompt, params, cache_salt=salt)
 
-    def make_requests() -> list[EngineRequest]:
-        return [make_request(prompt) for prompt in prompts]
+class CompletionTurn:
+    """From the body to the engine's requests, one for each prompt."""
 
-    answer = CompletionAnswer(incoming, body, prompts)
-    return await respond(incoming, body, answer, params, prompts, make_requests)
+    def __init__(self, incoming: Incoming, body: CompletionRequest) -> None:
+        self._incoming = incoming
+        self._body = body
+        self._inputs = incoming.context.inputs
+        self.params = completion_params(body)
+        self.prompts = body.prompts
+        if body.suffix and body.echo:
+            raise UnsupportedParameter(
+                "suffix is given with echo; use one of them",
+                param="suffix",
+                code="unsupported_parameter",
+            )
+
+    async def make_requests(self) -> list[EngineRequest]:
+        outputs = self.params.structured_outputs
+        grammar = ""
+        if outputs is not None:
+            grammar = await self._incoming.compiled(self._body, GrammarTask(outputs))
+        return await self._incoming.work(
+            lambda: [self._make_request(prompt, grammar) for prompt in self.prompts]
+        )
+
+    def _make_request(self, prompt: str | list[int], grammar: str) -> EngineRequest:
+        salt = self._incoming.cache_salt(self._body)
+        if self._body.suffix:
+            ids = self._inputs.encode_gap(prompt, self._body.suffix)
+            return self._inputs.request(
+                ids, self.params, param="prompt", cache_salt=salt, grammar=grammar
+            )
+        if isinstance(prompt, str) and not self._body.add_special_tokens:
+            prompt = self._inputs.encode(prompt, add_special_tokens=False)
+        return self._inputs.completion(prompt, self.params, cache_salt=salt, grammar=grammar)
 
 
 class CompletionAnswer:
@@ -61,9 +91,15 @@ class CompletionAnswer:
     ) -> None:
         self.id = new_id("cmpl")
         self.head = AnswerHead(incoming, body, self.id)
-        self.tokenizer = incoming.context.inputs.tokenizer
+        self._tokenizer = incoming.context.inputs.tokenizer
+        named_by_id = body.return_tokens_as_token_ids
+        self.spelling: TokenSpelling = (
+            TokenIdSpelling(self._tokenizer) if named_by_id else self._tokenizer
+        )
         self._prompts = prompts
+        self._is_cut = body.truncate_prompt_tokens is not None
         self.echo = body.echo
+        self.wants_ids = body.return_token_ids
         self.wants_logprobs = body.logprobs is not None
         self._wants_prompt_logprobs = body.prompt_logprobs is not None
 
@@ -87,10 +123,11 @@ class CompletionAnswer:
         entries: list[TokenLogprobs | None] = [*record.logprobs]
         text = record.text
         if self.echo:
-            text = self.prompt_text(prompt_index) + text
+            text = self.prompt_text(prompt_index, generation) + text
             token_ids = generation.requests[prompt_index].prompt_token_ids + token_ids
             entries = [*(first.prompt_logprobs or ()), *entries]
-        writer = CompletionLogprobsWriter(self.tokenizer)
+        writer = CompletionLogprobsWriter(self.spelling)
+        request = generation.requests[prompt_index]
         return CompletionChoice(
             index=index,
             text=text,
@@ -98,18 +135,21 @@ class CompletionAnswer:
             finish_reason=record.finish_reason,
             stop_reason=record.stop_reason,
             prompt_logprobs=self._prompt_logprobs(first),
+            prompt_token_ids=request.prompt_token_ids if self.wants_ids else UNSET,
+            token_ids=record.token_ids if self.wants_ids else UNSET,
         )
 
-    def prompt_text(self, prompt_index: int) -> str:
+    def prompt_text(self, prompt_index: int, generation: Generation) -> str:
         prompt = self._prompts[prompt_index]
-        if isinstance(prompt, str):
+        if isinstance(prompt, str) and not self._is_cut:
             return prompt
-        return self.tokenizer.decode(prompt, skip_special_tokens=False)
+        ids = generation.requests[prompt_index].prompt_token_ids
+        return self._tokenizer.decode(ids, skip_special_tokens=False)
 
     def _prompt_logprobs(self, record: ChoiceRecord) -> PromptLogprobs | UnsetType:
         if not self._wants_prompt_logprobs or record.prompt_logprobs is None:
             return UNSET
-        return prompt_logprobs(self.tokenizer, record.prompt_logprobs)
+        return prompt_logprobs(self.spelling, record.prompt_logprobs)
 
     def body(
         self, choices: list[CompletionChoice], usage: Usage | UnsetType | None
@@ -126,6 +166,8 @@ class CompletionAnswer:
 class CompletionEvents:
     """Per choice: the echo if asked for, its text, its finish. Then usage and the end mark."""
 
+    ping = PING
+
     def __init__(self, answer: CompletionAnswer, generation: Generation) -> None:
         self._answer = answer
         self._generation = generation
@@ -136,6 +178,9 @@ class CompletionEvents:
         # others' outputs are held back until then.
         self._prompt_entries: dict[int, Sequence[TokenLogprobs | None]] = {}
         self._held: dict[int, list[tuple[int, SequenceOutput]]] = {}
+
+    def begin(self) -> bytes:
+        return b""
 
     def write(self, choice: int, output: SequenceOutput) -> bytes:
         prompt_index = choice // self._generation.n
@@ -153,15 +198,18 @@ class CompletionEvents:
             return DONE
         return event(self._answer.body([], self._counter.usage())) + DONE
 
+    def fail(self, error: ErrorDetail) -> bytes:
+        return event(ErrorBody(error))
+
     def _say(self, choice: int, output: SequenceOutput) -> bytes:
         self._counter.add(choice, output)
         usage = self._answer.head.chunk_usage(self._counter)
         data = b""
         if choice not in self._writers:
             data = self._begin(choice, usage)
-        if self._answer.wants_logprobs and (output.text or output.logprobs):
-            logprobs = self._writers[choice].write(output.token_ids, output.logprobs or ())
-            data += self._text(choice, output.text, usage, logprobs)
+        wants = self._answer.wants_logprobs, self._answer.wants_ids
+        if any(wants) and (output.text or output.token_ids):
+            data += self._with_tokens(choice, output, usage)
         elif output.text:
             data += (
                 self._text(choice, output.text, usage)
@@ -173,28 +221,43 @@ class CompletionEvents:
         return data
 
     def _begin(self, choice: int, usage: Usage | UnsetType | None) -> bytes:
-        """Ready for the texts of a choice; its echo if asked for."""
+        """Ready for the texts of a choice; its echo and the prompt's ids if asked for."""
         answer = self._answer
-        writer = self._writers[choice] = CompletionLogprobsWriter(answer.tokenizer)
+        writer = self._writers[choice] = CompletionLogprobsWriter(answer.spelling)
         self._texts[choice] = TextEvent(lambda text: self._text(choice, text, usage))
-        if not answer.echo:
+        if not (answer.echo or answer.wants_ids):
             return b""
         prompt_index = choice // self._generation.n
+        token_ids = self._generation.requests[prompt_index].prompt_token_ids
+        logprobs = None
+        if answer.echo and answer.wants_logprobs:
+            logprobs = writer.write(token_ids, self._prompt_entries[prompt_index])
+        piece = CompletionChoice(
+            index=choice,
+            text=answer.prompt_text(prompt_index, self._generation) if answer.echo else "",
+            logprobs=logprobs,
+            prompt_token_ids=token_ids if answer.wants_ids else UNSET,
+        )
+        return event(answer.body([piece], usage))
+
+    def _with_tokens(
+        self, choice: int, output: SequenceOutput, usage: Usage | UnsetType | None
+    ) -> bytes:
+        """A text with the log probabilities and ids of its tokens, as far as asked for."""
+        answer = self._answer
         logprobs = None
         if answer.wants_logprobs:
-            token_ids = self._generation.requests[prompt_index].prompt_token_ids
-            logprobs = writer.write(token_ids, self._prompt_entries[prompt_index])
-        return self._text(choice, answer.prompt_text(prompt_index), usage, logprobs)
+            logprobs = self._writers[choice].write(output.token_ids, output.logprobs or ())
+        piece = CompletionChoice(
+            index=choice,
+            text=output.text,
+            logprobs=logprobs,
+            token_ids=output.token_ids if answer.wants_ids else UNSET,
+        )
+        return event(answer.body([piece], usage))
 
-    def _text(
-        self,
-        choice: int,
-        text: str,
-        usage: Usage | UnsetType | None,
-        logprobs: CompletionLogprobs | None = None,
-    ) -> bytes:
-        piece = CompletionChoice(index=choice, text=text, logprobs=logprobs)
-        return event(self._answer.body([piece], usage))
+    def _text(self, choice: int, text: str, usage: Usage | UnsetType | None) -> bytes:
+        return event(self._answer.body([CompletionChoice(index=choice, text=text)], usage))
 
 
 def _finish(index: int, output: SequenceOutput) -> CompletionChoice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from starlette.responses import Response
 
-from octavo.errors import CapacityError, EngineDead, RequestError
+from octavo.errors import CapacityError, EngineDead, RequestError, RequestTimeout
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
@@ -26,8 +26,12 @@ INTERNAL_ERROR = ErrorBody(
 )
 
 
+def error_detail(error: RequestError) -> ErrorDetail:
+    return ErrorDetail(error.message, error.type, error.param, error.code)
+
+
 def error_body(error: RequestError) -> ErrorBody:
-    return ErrorBody(ErrorDetail(error.message, error.type, error.param, error.code))
+    return ErrorBody(error_detail(error))
 
 
 def error_response(error: RequestError) -> Response:
@@ -36,6 +40,8 @@ def error_response(error: RequestError) -> Response:
         headers["Retry-After"] = str(error.retry_after_seconds)
     elif isinstance(error, EngineDead):
         headers["Retry-After"] = "1"
+    elif isinstance(error, RequestTimeout):
+        headers["Connection"] = "close"
     elif error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return json_response(error_body(error), status=error.status, headers=headers)

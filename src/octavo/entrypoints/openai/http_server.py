@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 
 import uvicorn
@@ -13,6 +14,7 @@ from starlette.applications import Starlette
 
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.context import ServerContext
+from octavo.entrypoints.openai.http_protocol import BoundedProtocol
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class DrainingServer(uvicorn.Server):  # type: ignore[misc]  # uvicorn is not fo
 def _uvicorn_config(app: Starlette, options: ServerConfig) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="h11",
+        http=partial(BoundedProtocol, options),
         ws="none",
         lifespan="off",
         log_config=None,
@@ -66,7 +68,6 @@ def _uvicorn_config(app: Starlette, options: ServerConfig) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         h11_max_incomplete_event_size=options.max_header_bytes,
-        limit_concurrency=options.max_num_connections,
         timeout_keep_alive=options.keep_alive_seconds,
         timeout_graceful_shutdown=_FLUSH_SECONDS,
         backlog=1024,

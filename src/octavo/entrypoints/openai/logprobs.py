@@ -25,6 +25,20 @@ class TokenSpelling(Protocol):
     def token_bytes(self, token_id: int) -> bytes: ...
 
 
+class TokenIdSpelling:
+    """Names tokens by their ids, as vLLM does with `return_tokens_as_token_ids`."""
+
+    def __init__(self, spelling: TokenSpelling) -> None:
+        self._spelling = spelling
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return f"token_id:{token_id}".encode()
+
+    def text_bytes(self, token_id: int) -> bytes:
+        """What the token adds to the text all the same."""
+        return self._spelling.token_bytes(token_id)
+
+
 def _finite(logprob: float) -> float:
     return logprob if math.isfinite(logprob) else LOWEST_LOGPROB
 
@@ -79,6 +93,9 @@ class CompletionLogprobsWriter:
 
     def __init__(self, spelling: TokenSpelling) -> None:
         self._spelling = spelling
+        self._text_bytes = spelling.token_bytes
+        if isinstance(spelling, TokenIdSpelling):
+            self._text_bytes = spelling.text_bytes
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._offset = 0
 
@@ -89,7 +106,7 @@ class CompletionLogprobsWriter:
         offsets = []
         for token_id in token_ids:
             offsets.append(self._offset)
-            self._offset += len(self._decoder.decode(self._spelling.token_bytes(token_id)))
+            self._offset += len(self._decoder.decode(self._text_bytes(token_id)))
         return CompletionLogprobs(
             text_offset=offsets,
             token_logprobs=[None if entry is None else _finite(entry.logprob) for entry in entries],

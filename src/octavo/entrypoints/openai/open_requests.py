@@ -6,8 +6,11 @@ Who may is decided by admission, before any work is done. Knows streams, but no 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -24,13 +27,15 @@ from octavo.errors import (
     RequestError,
     ServerDraining,
 )
-from octavo.scheduler.admission.admission import (
-    LEAST_DEMAND,
-    Admission,
-    Demand,
-    Grant,
-    Refusal,
-)
+from octavo.scheduler.admission.admission import Admission
+from octavo.scheduler.admission.demand import LEAST_DEMAND, Demand, Grant, Refusal
+
+PATIENT_POLL_SECONDS = 1.0
+"""Who waits patiently looks again after this, for what is learned by time alone."""
+
+
+OTHERS_LINGER_SECONDS = 2.0
+"""Who was answered may soon come back: only after this are patient requests alone."""
 
 
 class GenerationFailed(RequestError):
@@ -43,18 +48,39 @@ class GenerationFailed(RequestError):
 class Ticket:
     """The right to generate. `names` are the ids that an abort may give."""
 
-    def __init__(self, owner: OpenRequests, grant: Grant, names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        owner: OpenRequests,
+        grant: Grant,
+        tenant: str,
+        names: Collection[str],
+        *,
+        is_patient: bool = False,
+    ) -> None:
         self._owner = owner
         self.grant = grant
+        self.tenant = tenant
         self.names = names
+        self.is_patient = is_patient
         self.streams: list[OutputStream] = []
         self.num_output_tokens = 0
+        self.is_aborted = False
 
     def submit(self, client: EngineClient, requests: Sequence[EngineRequest]) -> Generation:
-        self._owner.tokenised(self, sum(len(request.prompt_token_ids) for request in requests))
+        self.tokenised(sum(len(request.prompt_token_ids) for request in requests))
         for request in requests:
-            self.streams.append(client.submit(request))
+            self.open(client, request)
         return Generation(self, requests)
+
+    def open(self, client: EngineClient, request: EngineRequest) -> OutputStream:
+        """One request whose tokens have been counted. Raises `EngineDead`."""
+        stream = client.submit(request)
+        self.streams.append(stream)
+        return stream
+
+    def tokenised(self, num_prompt_tokens: int) -> None:
+        """All prompts together have so many tokens."""
+        self._owner.tokenised(self, num_prompt_tokens)
 
     def started(self) -> None:
         """Something has come of every prompt."""
@@ -118,7 +144,7 @@ class Generation:
                     self._hear(prompt_index)
                 choice = prompt_index * self.n + output.index
                 if output.finish_reason == "error":
-                    self._failure = _failure_of(output)
+                    self._failure = failure_of(output)
                     output = replace(output, finish_reason=None)
                     if not output.token_ids:
                         continue
@@ -135,10 +161,24 @@ class Generation:
             self._waiter.set_result(None)
 
 
-def _failure_of(output: SequenceOutput) -> RequestError:
+def failure_of(output: SequenceOutput) -> RequestError:
     if output.error == DEADLINE_EXCEEDED:
         return DeadlineExceeded(DEADLINE_EXCEEDED)
     return GenerationFailed(output.error or "the engine failed on this request")
+
+
+@dataclass(frozen=True, slots=True)
+class PatientShare:
+    """How many sequences of patient requests run: alone, and beside others. One always may."""
+
+    alone: int
+    beside: int
+
+    @classmethod
+    def of(cls, num_slots: int, alone: int | None = None) -> PatientShare:
+        """Alone they leave slots free for who comes; beside others they take few."""
+        alone = num_slots - -(-num_slots // 8) if alone is None else alone
+        return cls(alone, min(alone, num_slots // 8))
 
 
 class OpenRequests:
@@ -148,11 +188,16 @@ class OpenRequests:
         self,
         admission: Admission,
         on_refused: Callable[[RefusalCode], None],
+        share: PatientShare,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.admission = admission
         self._on_refused = on_refused
+        self._share = share
         self._clock = clock
+        self._num_patient_sequences = 0
+        self._others_left_at = -math.inf
+        self._changed = asyncio.Event()
         self._tickets: set[Ticket] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -167,16 +212,45 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
-    def admit(self, tenant: str, demand: Demand, names: Sequence[str]) -> Ticket:
+    def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()
         grant = self.admission.admit(tenant, demand, self._clock())
         if isinstance(grant, Refusal):
             raise self._refused(grant)
-        ticket = Ticket(self, grant, names)
+        return self._open(Ticket(self, grant, tenant, names))
+
+    def _open(self, ticket: Ticket) -> Ticket:
         self._tickets.add(ticket)
         self._idle.clear()
+        if ticket.is_patient:
+            self._num_patient_sequences += ticket.grant.num_sequences
         return ticket
+
+    async def admit_patiently(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
+        """Wait for room instead of being refused, and leave room for those who do not wait.
+
+        Raises `DeadlineUnreachable` or `ServerDraining`.
+        """
+        while True:
+            self._check_draining()
+            seconds = PATIENT_POLL_SECONDS
+            if self._has_patient_room(demand.num_sequences):
+                grant = self.admission.admit(tenant, demand, self._clock())
+                if isinstance(grant, Grant):
+                    return self._open(Ticket(self, grant, tenant, names, is_patient=True))
+                if grant.code == "deadline_unreachable":
+                    raise self._refused(grant)
+                seconds = min(seconds, grant.retry_after_seconds)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), seconds)
+
+    def _has_patient_room(self, num_sequences: int) -> bool:
+        others = self.admission.num_sequences - self._num_patient_sequences
+        is_alone = not others and self._clock() - self._others_left_at > OTHERS_LINGER_SECONDS
+        room = self._share.alone if is_alone else self._share.beside
+        num_beyond = self._num_patient_sequences + num_sequences - room
+        return num_beyond <= 0 or self._num_patient_sequences == 0
 
     def tokenised(self, ticket: Ticket, num_prompt_tokens: int) -> None:
         self.admission.tokenised(ticket.grant, num_prompt_tokens, self._clock())
@@ -188,8 +262,18 @@ class OpenRequests:
         if ticket in self._tickets:
             self._tickets.remove(ticket)
             self.admission.close(ticket.grant, ticket.num_output_tokens, self._clock())
+            if ticket.is_patient:
+                self._num_patient_sequences -= ticket.grant.num_sequences
+            else:
+                self._others_left_at = self._clock()
+            self._tell()
             if not self._tickets:
                 self._idle.set()
+
+    def _tell(self) -> None:
+        """Who waits patiently looks again."""
+        self._changed.set()
+        self._changed.clear()
 
     def _check_draining(self) -> None:
         if self.is_draining:
@@ -205,11 +289,17 @@ class OpenRequests:
             retry_after_seconds=refusal.retry_after_seconds,
         )
 
-    def abort(self, client: EngineClient, names: Sequence[str]) -> int:
-        """Abort the requests with these names; clients get what there is. Returns how many."""
+    def abort(self, client: EngineClient, tenant: str, names: Sequence[str]) -> int:
+        """Abort the tenant's requests with these names; clients get what there is. Returns how
+        many. Names that clients give can be guessed: nobody ends another tenant's request."""
         wanted = set(names)
-        found = [ticket for ticket in self._tickets if not wanted.isdisjoint(ticket.names)]
+        found = [
+            ticket
+            for ticket in self._tickets
+            if ticket.tenant == tenant and not wanted.isdisjoint(ticket.names)
+        ]
         for ticket in found:
+            ticket.is_aborted = True
             for stream in ticket.streams:
                 client.abort(stream.request_id)
         return len(found)
@@ -217,6 +307,7 @@ class OpenRequests:
     async def drain(self, timeout_seconds: float) -> None:
         """Admit nothing more; let what is open finish, and fail what has not in time."""
         self.is_draining = True
+        self._tell()
         try:
             await asyncio.wait_for(self._idle.wait(), timeout_seconds)
         except TimeoutError:

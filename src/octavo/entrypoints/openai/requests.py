@@ -1,9 +1,4 @@
-"""The request bodies that the server accepts, field by field, and how a bad one is refused.
-
-A field that is not here is unknown: 400. Null means that an optional field is not given. A field of
-type `Unsupported` is known, and refused unless its value asks for nothing. `Label` fields mean
-nothing to an engine by their own definition. Knows no engine.
-"""
+"""From the bytes of a request to its body, and how a bad one is refused. Knows no engine."""
 
 from __future__ import annotations
 
@@ -11,227 +6,60 @@ import difflib
 import re
 import typing
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Literal, TypeVar
 
 import msgspec
 
-from octavo.core.repetition_detection import RepetitionDetection
-from octavo.entrypoints.openai.strict_json import Json, parse_json
+from octavo.entrypoints.openai.body import RequestBody, Unsupported
+from octavo.entrypoints.openai.strict_json import MAX_DEPTH, Json, parse_json
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 Request = TypeVar("Request", bound="RequestBody")
-Unsupported = Annotated[Any, msgspec.Meta(description="Not supported; only null is accepted.")]
-Label = str | None
 
 MAX_GIVEN_CHARS = 60
 _PATH = re.compile(r" - at `(key in )?\$(\.?(\w+)[^`]*)?`$")
 _UNKNOWN_FIELD = re.compile(r"Object contains unknown field `([^`]*)`")
 
-
-class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    include_usage: bool | None = None
-    continuous_usage_stats: bool | None = None
-
-
-class ResponseFormat(msgspec.Struct, frozen=True):
-    type: str
-
-
-class RequestBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every body may carry."""
-
-    model: str | None = None
-    user: Label = None
-    metadata: dict[str, str] | None = None
-    request_id: Label = None
-
-
-class GenerationRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What chat and completions share. Ranges are checked by `SamplingParams`."""
-
-    n: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    min_p: float | None = None
-    presence_penalty: float | None = None
-    frequency_penalty: float | None = None
-    repetition_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
-    top_n_sigma: float | None = None
-    typical_p: float | None = None
-    xtc_probability: float | None = None
-    xtc_threshold: float | None = None
-    dynatemp_range: float | None = None
-    dynatemp_exponent: float | None = None
-    mirostat: int | None = None
-    mirostat_tau: float | None = None
-    mirostat_eta: float | None = None
-    dry_multiplier: float | None = None
-    dry_base: float | None = None
-    dry_allowed_length: int | None = None
-    dry_penalty_last_n: int | None = None
-    dry_sequence_breakers: list[str] | None = None
-    allowed_token_ids: list[int] | None = None
-    bad_words: list[str] | None = None
-    seed: int | None = None
-    stop: str | list[str] | None = None
-    stop_token_ids: list[int] | None = None
-    include_stop_str_in_output: bool = False
-    ignore_eos: bool = False
-    max_tokens: int | None = None
-    min_tokens: int | None = None
-    repetition_detection: RepetitionDetection | None = None
-    skip_special_tokens: bool = True
-    spaces_between_special_tokens: bool = True
-    best_of: int | None = None
-    use_beam_search: bool = False
-    beam_width: int | None = None
-    length_penalty: float | None = None
-    early_stopping: bool | Literal["never"] = False
-    prompt_logprobs: int | None = None
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    cache_salt: str | None = None
-    store: bool | None = None
-    service_tier: Literal["auto", "default"] | None = None
-    safety_identifier: Label = None
-    prompt_cache_key: Label = None
-    response_format: ResponseFormat | None = None
-    priority: int | None = None
-    timeout: float | None = None
-    structured_outputs: Unsupported = None
-    guided_json: Unsupported = None
-    guided_regex: Unsupported = None
-    guided_choice: Unsupported = None
-    guided_grammar: Unsupported = None
-    guided_decoding_backend: Unsupported = None
-    guided_whitespace_pattern: Unsupported = None
-    truncate_prompt_tokens: Unsupported = None
-    truncation_side: Unsupported = None
-    prompt_cache_retention: Unsupported = None
-    logprob_token_ids: Unsupported = None
-    stream_interval: Unsupported = None
-    return_token_ids: Unsupported = None
-    return_tokens_as_token_ids: Unsupported = None
-    logits_processors: Unsupported = None
-    kv_transfer_params: Unsupported = None
-    ec_transfer_params: Unsupported = None
-    vllm_xargs: Unsupported = None
-
-
-class CompletionRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /v1/completions`."""
-
-    prompt: str | list[str | int | list[int]]
-    echo: bool = False
-    logprobs: int | None = None
-    add_special_tokens: bool = True
-    suffix: Unsupported = None
-    prompt_embeds: Unsupported = None
-
-    @property
-    def prompts(self) -> list[str | list[int]]:
-        """The prompts as a list: of texts, or of token ids. Raises `InvalidRequest`."""
-        prompt = self.prompt
-        if isinstance(prompt, str):
-            return [prompt]
-        kinds = {type(item) for item in prompt}
-        if kinds == {int}:
-            return [cast(list[int], prompt)]
-        if kinds in ({str}, {list}):
-            return cast(list[str | list[int]], prompt)
-        given = "empty" if not kinds else "a mixed list"
-        raise InvalidRequest(
-            f"prompt is {given}; a string, a list of strings, a list of token ids or a list of "
-            "lists of token ids is allowed, none of the lists empty",
-            param="prompt",
-        )
-
-
-class ChatRequest(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /v1/chat/completions`. The template decides what the messages' own fields mean."""
-
-    messages: list[dict[str, Any]]
-    logprobs: bool | None = None
-    top_logprobs: int | None = None
-    max_completion_tokens: int | None = None
-    add_generation_prompt: bool = True
-    chat_template_kwargs: dict[str, Any] | None = None
-    tool_choice: Unsupported = None
-    tools: Unsupported = None
-    parallel_tool_calls: Unsupported = None
-    functions: Unsupported = None
-    function_call: Unsupported = None
-    modalities: list[Literal["text"]] | None = None
-    audio: Unsupported = None
-    prediction: Unsupported = None
-    reasoning_effort: Unsupported = None
-    include_reasoning: Unsupported = None
-    thinking_token_budget: Unsupported = None
-    verbosity: Unsupported = None
-    web_search_options: Unsupported = None
-    mm_processor_kwargs: Unsupported = None
-    media_io_kwargs: Unsupported = None
-    chat_template: Unsupported = None
-    documents: Unsupported = None
-    continue_final_message: Unsupported = None
-    add_special_tokens: Unsupported = None
-    echo: Unsupported = None
-
-
-class TokenizeRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /tokenize`: exactly one of `prompt` and `messages`."""
-
-    prompt: str | None = None
-    messages: list[dict[str, Any]] | None = None
-    add_special_tokens: bool = True
-    add_generation_prompt: bool = True
-    chat_template_kwargs: dict[str, Any] | None = None
-    return_token_strs: bool = False
-
-
-class DetokenizeRequest(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /detokenize`."""
-
-    tokens: list[int]
-
-
-class AbortBody(RequestBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`POST /abort_requests`: ids as responses carry them, or as clients gave in `request_id`."""
-
-    request_ids: list[str]
-
-
-UNSUPPORTED_FIELDS: dict[type[RequestBody], frozenset[str]] = {
-    kind: frozenset(
-        field.name for field in msgspec.structs.fields(kind) if field.type == Unsupported
-    )
-    for kind in (CompletionRequest, ChatRequest, TokenizeRequest, DetokenizeRequest, AbortBody)
-}
-
 NEUTRAL_VALUES: Mapping[str, tuple[Json, ...]] = MappingProxyType(
     {
-        "stream_interval": (1,),
-        "tool_choice": ("none", "auto"),
         "function_call": ("none", "auto"),
-        "parallel_tool_calls": (True,),
-        "include_reasoning": (True,),
         "verbosity": ("medium",),
     }
 )
-"""Values of unsupported fields that ask for nothing. Tools are refused where they are declared, so
-that what is said about their use means nothing here."""
+"""Values of unsupported fields that ask for nothing."""
 
 
-def decode_request(body: bytes, kind: type[Request]) -> Request:
+ALIASES: Mapping[str, str] = MappingProxyType(
+    {
+        "repeat_penalty": "repetition_penalty",
+        "n_predict": "max_tokens",
+        "return_tokens": "return_token_ids",
+        "sampling_seed": "seed",
+        "no_stop_trim": "include_stop_str_in_output",
+        "rid": "request_id",
+        "separate_reasoning": "include_reasoning",
+    }
+)
+"""Names of llama.cpp and SGLang for fields that mean the same."""
+
+
+@lru_cache(maxsize=64)
+def unsupported_fields(kind: type[RequestBody]) -> frozenset[str]:
+    return frozenset(
+        field.name for field in msgspec.structs.fields(kind) if field.type == Unsupported
+    )
+
+
+def decode_request(body: bytes, kind: type[Request], max_depth: int = MAX_DEPTH) -> Request:
     """One request body as `kind`. Raises `InvalidRequest` or `UnsupportedParameter`."""
     if not body:
         raise InvalidRequest("the body is empty; a JSON object is required")
-    value = parse_json(body)
+    value = parse_json(body, max_depth)
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body is {_given(value)}; a JSON object is required")
+    value = _without_aliases(value, kind)
     given = _without_nulls(value, kind)
     try:
         request = msgspec.convert(given, kind)
@@ -241,17 +69,35 @@ def decode_request(body: bytes, kind: type[Request]) -> Request:
     return request
 
 
+def _without_aliases(value: dict[str, Json], kind: type[RequestBody]) -> dict[str, Json]:
+    """With our names of fields that are known by others. Raises `InvalidRequest` for both."""
+    for alias in ALIASES.keys() & value.keys():
+        name = ALIASES[alias]
+        if name in kind.__struct_fields__:
+            if value.get(name) is not None and value[alias] is not None:
+                raise InvalidRequest(f"{alias} and {name} mean the same; give one", param=alias)
+            value = {**value, name: value[alias] if value[alias] is not None else value.get(name)}
+            del value[alias]
+    return value
+
+
 def _without_nulls(value: dict[str, Json], kind: type[RequestBody]) -> dict[str, Json]:
     """Clients send null for an optional field that they leave open, whatever its type."""
-    optional = {field.name for field in msgspec.structs.fields(kind) if not field.required}
+    optional = _optional_fields(kind)
     return {name: item for name, item in value.items() if item is not None or name not in optional}
+
+
+@lru_cache(maxsize=64)
+def _optional_fields(kind: type[RequestBody]) -> frozenset[str]:
+    return frozenset(field.name for field in msgspec.structs.fields(kind) if not field.required)
 
 
 def _refusal(message: str, value: dict[str, Json], kind: type[RequestBody]) -> InvalidRequest:
     """msgspec's complaint with the parameter named and what was given for it."""
-    if unknown := _UNKNOWN_FIELD.search(message):
-        return _unknown(unknown[1][:64], kind)
     path = _PATH.search(message)
+    unknown = _UNKNOWN_FIELD.search(message)
+    if unknown and path is None:
+        return _unknown(unknown[1][:64], kind)
     reason = message if path is None else message[: path.start()]
     reason = reason[:1].lower() + reason[1:]
     if path is None or path[3] is None:
@@ -284,7 +130,7 @@ def _given(value: Json) -> str:
 
 
 def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
-    for name in value.keys() & UNSUPPORTED_FIELDS[type(request)]:
+    for name in value.keys() & unsupported_fields(type(request)):
         if value[name] is not None and not _is_neutral(name, value[name]):
             raise UnsupportedParameter(
                 f"{name} is {_given(value[name])}; this parameter is not supported",
@@ -293,11 +139,12 @@ def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
             )
 
 
+def neutral_values(name: str) -> tuple[Json, ...]:
+    """What asks for nothing of an unsupported field: clients send it as a spelled-out default."""
+    return (False, [], {}, "", *NEUTRAL_VALUES.get(name, ()))
+
+
 def _is_neutral(name: str, value: Json) -> bool:
-    """Values that ask for nothing: clients send them as spelled-out defaults."""
-    if value is False or (isinstance(value, list | dict | str) and not value):
-        return True
     return any(
-        type(value) is type(neutral) and value == neutral
-        for neutral in NEUTRAL_VALUES.get(name, ())
+        type(value) is type(neutral) and value == neutral for neutral in neutral_values(name)
     )

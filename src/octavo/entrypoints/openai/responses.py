@@ -10,18 +10,25 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-FinishReason = Literal["stop", "length", "abort", "repetition"]
+FinishReason = Literal["stop", "length", "tool_calls", "abort", "repetition"]
 
 
 class PromptTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
 
 
+class CompletionTokensDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int
+
+
 class Usage(msgspec.Struct, frozen=True):
+    """The details of the completion are there where the model marks its reasoning by tokens."""
+
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
 
 
 class TopLogprob(msgspec.Struct, frozen=True):
@@ -66,6 +73,8 @@ class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: FinishReason | None = None
     stop_reason: int | str | None = None
     prompt_logprobs: PromptLogprobs | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
+    token_ids: list[int] | UnsetType = UNSET
 
 
 class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,10 +88,28 @@ class CompletionBody(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage | UnsetType | None = UNSET
 
 
-class ChatMessage(msgspec.Struct, frozen=True):
-    content: str
+class FunctionCall(msgspec.Struct, frozen=True):
+    """`arguments` is JSON text, unless the answer broke off inside it."""
+
+    name: str
+    arguments: str
+
+
+class ToolCallBody(msgspec.Struct, frozen=True):
+    id: str
+    function: FunctionCall
+    type: Literal["function"] = "function"
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """`reasoning` is vLLM's name of it, `reasoning_content` that of all others."""
+
     role: Literal["assistant"] = "assistant"
+    content: str | None
     refusal: None = None
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallBody] | UnsetType = UNSET
 
 
 class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +118,7 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: ChatLogprobs | None = None
     finish_reason: FinishReason
     stop_reason: int | str | None = None
+    token_ids: list[int] | UnsetType = UNSET
 
 
 class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,11 +129,29 @@ class ChatBody(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[ChatChoice]
     usage: Usage
     prompt_logprobs: PromptLogprobs | UnsetType = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
+
+
+class FunctionDelta(msgspec.Struct, frozen=True):
+    arguments: str
+    name: str | UnsetType = UNSET
+
+
+class ToolCallDelta(msgspec.Struct, frozen=True):
+    """`id`, `type` and the name come with the first delta of a call."""
+
+    index: int
+    function: FunctionDelta
+    id: str | UnsetType = UNSET
+    type: Literal["function"] | UnsetType = UNSET
 
 
 class ChatDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     role: Literal["assistant"] | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
 
 
 class ChatChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +160,7 @@ class ChatChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: ChatLogprobs | None = None
     finish_reason: FinishReason | None = None
     stop_reason: int | str | UnsetType | None = UNSET
+    token_ids: list[int] | UnsetType = UNSET
 
 
 class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +170,7 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChatChunkChoice]
     usage: Usage | UnsetType | None = UNSET
+    prompt_token_ids: list[int] | UnsetType = UNSET
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,3 +202,7 @@ class DetokenizeBody(msgspec.Struct, frozen=True):
 
 class AbortedBody(msgspec.Struct, frozen=True):
     num_aborted: int
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from octavo.core.processor_call import ProcessorCall
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS, SamplingParams
 from octavo.core.token_filters import TokenFilters
-from octavo.entrypoints.openai.requests import ChatRequest, CompletionRequest, GenerationRequest
+from octavo.entrypoints.openai.chat_request import ChatRequest
+from octavo.entrypoints.openai.completion_request import CompletionRequest
+from octavo.entrypoints.openai.field_ranges import STREAM_INTERVAL
+from octavo.entrypoints.openai.generation_request import GenerationRequest
+from octavo.entrypoints.openai.structured import structured_outputs
 from octavo.errors import InvalidRequest, UnsupportedParameter
 
 DEFAULT_COMPLETION_TOKENS = 16
@@ -34,6 +39,8 @@ _SAME_NAME = (
     "early_stopping",
     "skip_special_tokens",
     "spaces_between_special_tokens",
+    "truncate_prompt_tokens",
+    "truncation_side",
     *TokenFilters.__struct_fields__,
 )
 
@@ -45,6 +52,7 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
     echoed = request.logprobs if request.echo else None
     return SamplingParams(
         **_common(request),
+        structured_outputs=structured_outputs(request),
         max_tokens=DEFAULT_COMPLETION_TOKENS if max_tokens is None else max_tokens,
         logprobs=request.logprobs,
         prompt_logprobs=echoed if request.prompt_logprobs is None else request.prompt_logprobs,
@@ -62,6 +70,7 @@ def chat_params(request: ChatRequest) -> SamplingParams:
         )
     return SamplingParams(
         **_common(request),
+        structured_outputs=structured_outputs(request),
         max_tokens=limits[0] if limits[1] is None else limits[1],
         logprobs=_num_chat_logprobs(request),
         prompt_logprobs=request.prompt_logprobs,
@@ -72,7 +81,23 @@ def _common(request: GenerationRequest) -> dict[str, Any]:
     """The fields that were given; the others keep the defaults of `SamplingParams`."""
     given = {name: value for name in _SAME_NAME if (value := getattr(request, name)) is not None}
     given["logit_bias"] = _logit_bias(request.logit_bias)
+    given["logits_processors"] = _processor_calls(request)
     return given
+
+
+def _processor_calls(request: GenerationRequest) -> list[ProcessorCall] | None:
+    """A name alone is one without kwargs. vLLM's further arguments are for all of them."""
+    given, further = request.logits_processors, request.vllm_xargs
+    if not given:
+        if further:
+            raise InvalidRequest(
+                "vllm_xargs is given without logits_processors, which it is for", param="vllm_xargs"
+            )
+        return None
+    calls = [ProcessorCall(one) if isinstance(one, str) else one for one in given]
+    if not further:
+        return calls
+    return [ProcessorCall(call.qualname, {**further, **call.kwargs}) for call in calls]
 
 
 def _logit_bias(wire: dict[str, float] | None) -> dict[int, float] | None:
@@ -118,15 +143,14 @@ def _check_common(request: GenerationRequest) -> None:
         raise InvalidRequest(
             "stream_options is given without stream; stream must be true", param="stream_options"
         )
+    if request.stream_interval is not None:
+        STREAM_INTERVAL.check(request.stream_interval)
     if request.stream and request.prompt_logprobs is not None:
         raise _unsupported("prompt_logprobs", "is given with stream; use it without stream")
     if request.stream and request.use_beam_search:
         raise _unsupported("use_beam_search", "is true with stream; use it without stream")
     if request.stream and (request.best_of or 1) > (request.n or 1):
         raise _unsupported("best_of", f"is {request.best_of} with stream; use it without stream")
-    if request.response_format is not None and request.response_format.type != "text":
-        kind = request.response_format.type[:32]
-        raise _unsupported("response_format", f"is of type {kind!r}; only 'text' is supported")
     if request.store:
         raise _unsupported("store", "is true; nothing is stored, only false is supported")
 

@@ -13,9 +13,13 @@ from octavo.config.tenants import load_tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
+from octavo.entrypoints.openai.batches.line_call import LineCaller
+from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.metrics.engine_metrics import EngineMetrics
+from octavo.parsing.registry import Dialects, dialects_of
+from octavo.scheduler.admission.queue_order import queue_order
 from octavo.scheduler.policies.registry import POLICIES
 
 EXIT_ENGINE_GONE = 1
@@ -47,12 +51,19 @@ class ServedApp:
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
             takes_priority=_takes_priority(resolved),
+            dialects=_dialects(front, options),
         )
-        self.app = build_app(client, front.inputs, model, options, self.metrics, tenants)
+        self._batches = BatchService(options, tenants) if options.batch_dir else None
+        order = queue_order(resolved)
+        self.app = build_app(
+            client, front.inputs, model, options, self.metrics, tenants, order, self._batches
+        )
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""
         server = DrainingServer(self.app, self._options, on_ready)
+        if self._batches is not None:
+            self._batches.start(LineCaller(self.app))
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         gone = asyncio.create_task(self._client.wait_gone())
         await asyncio.wait({serving, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -60,7 +71,19 @@ class ServedApp:
         gone.cancel()
         server.should_exit = True
         await serving
+        if self._batches is not None:
+            await self._batches.close()
         return EXIT_ENGINE_GONE if engine_is_gone else 0
+
+
+def _dialects(front: Front, options: ServerConfig) -> Dialects:
+    """Raises `ConfigError` for a name that there is not."""
+    return dialects_of(
+        "" if front.template is None else front.template.source,
+        front.model.architecture,
+        tools=options.tool_call_parser,
+        reasoning=options.reasoning_parser,
+    )
 
 
 def _takes_priority(config: EngineConfig) -> bool:

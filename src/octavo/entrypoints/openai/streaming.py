@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
+
+Result = TypeVar("Result")
 
 DONE = b"data: [DONE]\n\n"
 PING = b": ping\n\n"
@@ -21,6 +23,11 @@ _ENCODER = msgspec.json.Encoder()
 def event(body: object) -> bytes:
     """One event. JSON has no line breaks, so one line holds it."""
     return b"data: " + _ENCODER.encode(body) + b"\n\n"
+
+
+def named_event(name: str, body: object) -> bytes:
+    """One event of a type that readers tell it by."""
+    return b"event: " + name.encode() + b"\n" + event(body)
 
 
 class TextEvent:
@@ -40,22 +47,27 @@ async def wait_disconnect(receive: Receive) -> None:
         pass
 
 
-async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """The response that `work` makes; if the client goes away first, `work` is cancelled."""
+def client_closed() -> Response:
+    """For the log: nobody reads it."""
+    return Response(status_code=_CLIENT_CLOSED_STATUS)
+
+
+async def unless_disconnected(request: Request, work: Coroutine[Any, Any, Result]) -> Result | None:
+    """What `work` makes. If the client goes away first, None, and `work` is cancelled."""
     task = asyncio.ensure_future(work)
     watch = asyncio.ensure_future(wait_disconnect(request.receive))
     try:
         await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        return Response(status_code=_CLIENT_CLOSED_STATUS)
+        return None
     finally:
         await _cancel(task, watch)
 
 
 class EventStream(Response):
-    """Sends what `next_events` returns, until it returns nothing; a comment line when there was
-    nothing for `ping_seconds`.
+    """Sends what `next_events` returns, until it returns nothing; `ping` when there was nothing for
+    `ping_seconds`.
 
     `close` is called in any case, when the events are over or the client is gone.
     """
@@ -67,12 +79,14 @@ class EventStream(Response):
         next_events: Callable[[], Awaitable[bytes]],
         close: Callable[[], None],
         ping_seconds: float,
+        ping: bytes = PING,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-cache"})
         del self.headers["content-length"]
         self._next_events = next_events
         self._close = close
         self._ping_seconds = ping_seconds
+        self._ping_event = ping
         self._is_due = False
 
     async def __call__(
@@ -111,7 +125,9 @@ class EventStream(Response):
             self._is_due = True
             await asyncio.sleep(self._ping_seconds)
             if self._is_due:
-                await send({"type": "http.response.body", "body": PING, "more_body": True})
+                await send(
+                    {"type": "http.response.body", "body": self._ping_event, "more_body": True}
+                )
 
 
 async def _cancel(*tasks: asyncio.Future[Any]) -> None:

@@ -19,11 +19,12 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 
 
-def parse_json(body: bytes) -> Json:
+def parse_json(body: bytes, max_depth: int = MAX_DEPTH) -> Json:
     """The value of one UTF-8 JSON text. Raises `InvalidRequest` saying what and where."""
-    _check_depth(body)
+    _check_depth(body, max_depth)
     try:
         value: Json = _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -35,18 +36,18 @@ def parse_json(body: bytes) -> Json:
     return value
 
 
-def _check_depth(body: bytes) -> None:
+def _check_depth(body: bytes, max_depth: int) -> None:
     """Before parsing, as parsers recurse. Takes the innermost brackets away, level by level.
 
     What is left is too deep, or unbalanced: the parser may complain of that, if it is short.
     """
-    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+    if body.count(b"[") + body.count(b"{") <= max_depth:
         return
-    brackets = _STRING.sub(b"", body).translate(None, _ALL_BUT_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    if len(brackets) > MAX_DEPTH or b"[]" in brackets or b"{}" in brackets:
-        raise InvalidRequest(f"the body is nested deeper than {MAX_DEPTH} levels")
+    brackets = _STRING.sub(b"", body).translate(_ONE_KIND, _ALL_BUT_BRACKETS)
+    for _ in range(max_depth):
+        brackets = brackets.replace(b"[]", b"")
+    if len(brackets) > max_depth or b"[]" in brackets:
+        raise InvalidRequest(f"the body is nested deeper than {max_depth} levels")
 
 
 def _check_surrogates(value: Json) -> None:

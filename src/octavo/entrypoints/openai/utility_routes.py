@@ -10,14 +10,20 @@ from octavo import __version__
 from octavo.entrypoints.openai.context import ServerContext, receive_body, unknown_model
 from octavo.entrypoints.openai.errors import json_response
 from octavo.entrypoints.openai.logprobs import token_text
-from octavo.entrypoints.openai.requests import AbortBody, DetokenizeRequest, TokenizeRequest
 from octavo.entrypoints.openai.responses import (
     AbortedBody,
     DetokenizeBody,
     ModelCard,
     ModelList,
     TokenizeBody,
+    VersionBody,
 )
+from octavo.entrypoints.openai.template_fields import (
+    checked_documents,
+    checked_switches,
+    wants_generation_prompt,
+)
+from octavo.entrypoints.openai.utility_requests import AbortBody, DetokenizeRequest, TokenizeRequest
 from octavo.errors import InvalidRequest, ServerDraining
 
 
@@ -36,11 +42,16 @@ async def health(request: Request) -> Response:
 
 
 async def version(request: Request) -> Response:  # noqa: ARG001  (every route has this shape)
-    return json_response({"version": __version__})
+    return json_response(VersionBody(__version__))
 
 
 async def metrics(request: Request) -> Response:
     return Response(_context(request).metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+async def steps(request: Request) -> Response:
+    """The latest steps of the engine and how long they took, for `octavo simulate fit`."""
+    return json_response(_context(request).steps.report())
 
 
 async def list_models(request: Request) -> Response:
@@ -92,8 +103,15 @@ def _token_ids(context: ServerContext, body: TokenizeRequest) -> list[int]:
     if body.messages is not None:
         return context.inputs.encode_messages(
             body.messages,
-            add_generation_prompt=body.add_generation_prompt,
-            template_kwargs=body.chat_template_kwargs,
+            add_generation_prompt=wants_generation_prompt(
+                body.add_generation_prompt, is_continued=body.continue_final_message
+            ),
+            continue_final_message=body.continue_final_message,
+            add_special_tokens=body.add_special_tokens,
+            template_kwargs={
+                **checked_documents(body.documents, context.inputs.template),
+                **checked_switches(body.chat_template_kwargs, context.inputs.template),
+            },
         )
     assert body.prompt is not None
     return context.inputs.encode(body.prompt, add_special_tokens=body.add_special_tokens)
@@ -117,7 +135,8 @@ async def detokenize(request: Request) -> Response:
 async def abort_requests(request: Request) -> Response:
     incoming, body = await receive_body(request, AbortBody)
     context = incoming.context
-    return json_response(AbortedBody(context.open_requests.abort(context.client, body.request_ids)))
+    num_aborted = context.open_requests.abort(context.client, incoming.tenant, body.request_ids)
+    return json_response(AbortedBody(num_aborted))
 
 
 async def reset_prefix_cache(request: Request) -> Response:

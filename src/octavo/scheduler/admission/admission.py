@@ -8,82 +8,33 @@ tenant nothing.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from octavo.config.tenants import Tenants
 from octavo.core.outputs import EngineStats
 from octavo.errors import RefusalCode
+from octavo.scheduler.admission.demand import AdmissionBounds, Demand, Grant, Refusal
 from octavo.scheduler.admission.estimates import Estimates
+from octavo.scheduler.admission.queue_order import ByArrival, Place, QueueOrder, Waiting
 from octavo.scheduler.admission.tenant_table import Tenant, TenantTable
+from octavo.scheduler.policy import Ticket
 
 MAX_RETRY_SECONDS = 3600
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionBounds:
-    """The server's own. A request larger than all of a bound may come when nothing else is there.
-
-    `num_slots` sequences run at the same time, `max_sequences` may be open: slots and queue.
-    """
-
-    num_slots: int
-    max_sequences: int
-    max_queued_tokens: int | None = None
-    max_queue_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
-    """What a request asks for. Bytes of text are estimated as tokens, `num_prompt_ids` are exact.
-
-    `max_output_tokens` and `min_output_tokens` are of each sequence; None is no limit.
-    """
-
-    num_sequences: int = 1
-    num_text_bytes: int = 0
-    num_prompt_ids: int = 0
-    max_output_tokens: int | None = 0
-    min_output_tokens: int = 0
-    deadline: float | None = None
-
-
-LEAST_DEMAND = Demand(num_prompt_ids=1)
-"""What is refused to this is refused to any request: it need not even be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    code: RefusalCode
-    message: str
-    retry_after_seconds: int
-
-
-@dataclass(slots=True, eq=False)
-class Grant:
-    """An admitted request, until `Admission.close`. Tokens are estimates until `tokenised`."""
-
-    tenant: Tenant
-    demand: Demand
-    num_sequences: int
-    num_prompt_tokens: int
-    num_output_tokens: int
-    num_charged_tokens: float = 0
-    expected_end: float = 0
-    is_tokenised: bool = False
-    is_queued: bool = True
-    is_open: bool = True
 
 
 class Admission:
     """One per server. A request is `admit`-ted or refused; then `tokenised`, `started` and
     `close`-d, of which only the last is sure to come."""
 
-    def __init__(self, tenants: Tenants, bounds: AdmissionBounds) -> None:
+    def __init__(
+        self, tenants: Tenants, bounds: AdmissionBounds, order: QueueOrder | None = None
+    ) -> None:
+        """`order`: of those who wait; that of arrival unless given."""
         self.bounds = bounds
         self.estimates = Estimates()
         self.load = EngineStats()
         self.num_sequences = 0
-        self.num_queued_tokens = 0
+        self.queued = ByArrival()
+        self._order = order or ByArrival()
         self._table = TenantTable(tenants)
         self._started: set[Grant] = set()
 
@@ -95,7 +46,7 @@ class Admission:
             self._refused_by_rates(entry, prompt + self._num_output_tokens(demand), now)
             or self._refused_by_tenant_queue(entry, prompt, now)
             or self._refused_by_queue(demand.num_sequences, prompt, now)
-            or self._refused_by_wait(demand, prompt, now)
+            or self._refused_by_wait(entry, demand, prompt, now)
         )
 
     def admit(self, tenant: str, demand: Demand, now: float) -> Grant | Refusal:
@@ -104,23 +55,25 @@ class Admission:
             return refusal
         entry = self._table.get(tenant, now)
         prompt = self._num_prompt_tokens(demand)
-        sequences = min(demand.num_sequences, self.bounds.max_sequences)
-        grant = Grant(entry, demand, sequences, prompt, self._num_output_tokens(demand))
+        place = self._place(entry, demand, prompt, now)
+        grant = Grant(entry, demand, place, self._num_output_tokens(demand))
         if entry.requests:
             entry.requests.take(1, now)
         self._charge_expected(grant, now)
         entry.num_open += 1
-        entry.num_queued_requests += 1
-        self.num_sequences += sequences
-        self._queue(entry, prompt)
+        self.num_sequences += grant.num_sequences
+        self._enter_queue(grant)
         return grant
 
     def tokenised(self, grant: Grant, num_prompt_tokens: int, now: float) -> None:
         """The prompts' true size is known: charge for it in place of the estimate, and learn."""
-        if grant.is_queued:
-            self._queue(grant.tenant, num_prompt_tokens - grant.num_prompt_tokens)
-        grant.num_prompt_tokens = num_prompt_tokens
+        was_queued = grant.is_queued
+        self._leave_queue(grant)
+        arrival_time = grant.place.ticket.arrival_time
+        grant.place = self._place(grant.tenant, grant.demand, num_prompt_tokens, arrival_time)
         grant.is_tokenised = True
+        if was_queued:
+            self._enter_queue(grant)
         self._charge_expected(grant, now)
         if grant.demand.num_text_bytes:
             num_text_tokens = num_prompt_tokens - grant.demand.num_prompt_ids
@@ -140,8 +93,7 @@ class Admission:
             return
         grant.is_open = False
         self._started.discard(grant)
-        if grant.is_queued:
-            self._leave_queue(grant)
+        self._leave_queue(grant)
         num_used = grant.num_prompt_tokens + num_output_tokens if grant.is_tokenised else 0
         self._charge(grant, num_used, now)
         grant.tenant.num_open -= 1
@@ -149,18 +101,23 @@ class Admission:
         if grant.demand.max_output_tokens is None and num_output_tokens:
             self.estimates.answered(num_output_tokens, grant.demand.num_sequences)
 
-    def queue_seconds(self, now: float, num_more_sequences: int = 1) -> float:
-        """Predicted wait of newcomers for their turn.
+    def queue_seconds(
+        self, now: float, num_more_sequences: int = 1, ahead: Waiting | None = None
+    ) -> float:
+        """Predicted wait of newcomers for their turn, with `ahead` of those who wait before them
+        (all unless given).
 
         Either slots are short: then the last of q sequences in line waits for q of them to come
         free, and N slots that are held for a mean time of S come free at the rate N / S (Little's
         law), though not before those that run are expected to end. Or the prompts that are not
         computed yet are in the way.
         """
-        num_in_line = self.num_sequences + num_more_sequences - self._num_slots
-        for_prompts = self._prompt_seconds(
-            max(self.num_queued_tokens, self.load.num_waiting_tokens)
-        )
+        queued = self.queued.all
+        num_behind = 0 if ahead is None else queued.num_sequences - ahead.num_sequences
+        num_tokens_behind = 0 if ahead is None else queued.num_tokens - ahead.num_tokens
+        num_in_line = self.num_sequences - num_behind + num_more_sequences - self._num_slots
+        num_tokens = max(queued.num_tokens, self.load.num_waiting_tokens) - num_tokens_behind
+        for_prompts = self._prompt_seconds(num_tokens)
         if num_in_line <= 0:
             return for_prompts
         for_slot = num_in_line / self._num_slots * self.estimates.slot_seconds
@@ -234,20 +191,23 @@ class Admission:
                 f"there would be more than {bounds.max_sequences}",
                 num_beyond / self._num_slots * self.estimates.slot_seconds,
             )
-        if _overflows(self.num_queued_tokens, num_tokens, bounds.max_queued_tokens):
+        if _overflows(self.queued.all.num_tokens, num_tokens, bounds.max_queued_tokens):
             return _refusal(
                 "queue_tokens_full",
-                f"{self.num_queued_tokens} prompt tokens wait to be computed; with about "
+                f"{self.queued.all.num_tokens} prompt tokens wait to be computed; with about "
                 f"{num_tokens} more there would be more than {bounds.max_queued_tokens}",
                 self.queue_seconds(now),
             )
         return None
 
-    def _refused_by_wait(self, demand: Demand, num_tokens: int, now: float) -> Refusal | None:
+    def _refused_by_wait(
+        self, tenant: Tenant, demand: Demand, num_tokens: int, now: float
+    ) -> Refusal | None:
         """An empty server refuses nobody for a prediction: what it learned may be out of date."""
         if self.num_sequences == 0:
             return None
-        wait = self.queue_seconds(now, demand.num_sequences)
+        ahead = self._order.ahead_of(self._place(tenant, demand, num_tokens, now))
+        wait = self.queue_seconds(now, demand.num_sequences, ahead)
         most = self.bounds.max_queue_seconds
         if most is not None and wait > most:
             return _refusal(
@@ -277,14 +237,45 @@ class Admission:
         each = self.estimates.num_output_tokens if most is None else most
         return each * demand.num_sequences
 
+    def _place(
+        self, tenant: Tenant, demand: Demand, num_prompt_tokens: int, arrival_time: float
+    ) -> Place:
+        """As the scheduling policy will see the request."""
+        num_new_tokens = self._num_output_tokens(demand)
+        deadline = math.inf if demand.deadline is None else demand.deadline
+        ticket = Ticket(
+            request_id="",
+            index=0,
+            tenant=tenant.name,
+            priority=tenant.limits.min_priority if demand.is_unread else demand.priority,
+            arrival_time=arrival_time,
+            num_prompt_tokens=num_prompt_tokens,
+            max_new_tokens=num_new_tokens,
+            deadline=arrival_time if demand.is_unread else deadline,
+        )
+        return Place(
+            ticket=ticket,
+            num_sequences=min(demand.num_sequences, self.bounds.max_sequences),
+            weight=tenant.limits.weight,
+            job_seconds=self._prompt_seconds(num_prompt_tokens + num_new_tokens),
+        )
+
+    def _enter_queue(self, grant: Grant) -> None:
+        grant.is_queued = True
+        grant.tenant.num_queued_requests += 1
+        grant.tenant.num_queued_tokens += grant.num_prompt_tokens
+        self.queued.add(grant.place)
+        self._order.add(grant.place)
+
     def _leave_queue(self, grant: Grant) -> None:
+        """Idempotent."""
+        if not grant.is_queued:
+            return
         grant.is_queued = False
         grant.tenant.num_queued_requests -= 1
-        self._queue(grant.tenant, -grant.num_prompt_tokens)
-
-    def _queue(self, tenant: Tenant, num_tokens: int) -> None:
-        tenant.num_queued_tokens += num_tokens
-        self.num_queued_tokens += num_tokens
+        grant.tenant.num_queued_tokens -= grant.num_prompt_tokens
+        self.queued.remove(grant.place)
+        self._order.remove(grant.place)
 
     def _charge_expected(self, grant: Grant, now: float) -> None:
         """Not more than the burst: what a larger request uses beyond becomes a debt at its end."""

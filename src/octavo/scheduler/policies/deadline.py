@@ -23,6 +23,11 @@ from octavo.scheduler.policies.ticket_heap import TicketHeap
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
 
+def due_time(ticket: Ticket, horizon_seconds: float) -> float:
+    """Who is due earlier goes first."""
+    return min(ticket.deadline, ticket.arrival_time + horizon_seconds)
+
+
 class Deadline:
     """`add` and `head` are O(log waiting), amortised: a ticket steps back at most once."""
 
@@ -39,7 +44,7 @@ class Deadline:
         return len(self._heap)
 
     def add(self, ticket: Ticket, now: float) -> None:  # noqa: ARG002
-        self._heap.put(ticket, min(ticket.deadline, ticket.arrival_time + self._horizon_seconds))
+        self._heap.put(ticket, due_time(ticket, self._horizon_seconds))
 
     def remove(self, ticket: Ticket) -> None:
         was_head = self._heap.first() is ticket  # who leaves from elsewhere has given up

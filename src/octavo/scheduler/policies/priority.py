@@ -21,6 +21,11 @@ from octavo.scheduler.policies.ticket_heap import TicketHeap
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
 
+def aged_priority(ticket: Ticket, ageing_seconds: float) -> float:
+    """Who has less goes first."""
+    return ticket.arrival_time + ticket.priority * ageing_seconds
+
+
 class Priority:
     """`add` and `head` are O(log waiting), amortised."""
 
@@ -34,7 +39,7 @@ class Priority:
         return len(self._heap)
 
     def add(self, ticket: Ticket, now: float) -> None:  # noqa: ARG002
-        self._heap.put(ticket, ticket.arrival_time + ticket.priority * self._ageing_seconds)
+        self._heap.put(ticket, aged_priority(ticket, self._ageing_seconds))
 
     def remove(self, ticket: Ticket) -> None:
         self._heap.discard(ticket)

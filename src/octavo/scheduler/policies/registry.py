@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
 from typing import Final, cast
 
 from octavo.config.engine import EngineConfig
+from octavo.config.plugins import load_plugin
 from octavo.errors import ConfigError
 from octavo.scheduler.policies.cache_aware import CacheAware
 from octavo.scheduler.policies.deadline import Deadline
@@ -68,40 +67,8 @@ def find_factory(config: EngineConfig) -> PolicyFactory:
     name = config.scheduling_policy
     if name in POLICIES:
         return POLICIES[name](config)
-    found = _load_reference(name) if ":" in name else _load_entry_point(name)
-    if not callable(found):
-        raise ConfigError(
-            f"--scheduling-policy {name} is {found!r}; a class or function that takes PolicyFacts"
-            " is allowed"
-        )
+    found = load_plugin("--scheduling-policy", name, ENTRY_POINT_GROUP, POLICIES)
     return cast("PolicyFactory", found)
-
-
-def _load_reference(name: str) -> object:
-    module, _, attribute = name.partition(":")
-    try:
-        return getattr(import_module(module), attribute)
-    except Exception as error:  # the module is foreign code, which may raise anything
-        raise ConfigError(
-            f"--scheduling-policy {name} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
-
-
-def _load_entry_point(name: str) -> object:
-    found = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
-    if name not in found:
-        allowed = ", ".join([*POLICIES, *sorted(set(found) - set(POLICIES))])
-        raise ConfigError(
-            f"--scheduling-policy is {name!r}; {allowed}, a name from the entry points of"
-            f" {ENTRY_POINT_GROUP}, or module:Class is allowed"
-        )
-    try:
-        return found[name].load()
-    except Exception as error:  # as above
-        raise ConfigError(
-            f"--scheduling-policy {name} ({found[name].value}) cannot be loaded:"
-            f" {type(error).__name__}: {error}"
-        ) from error
 
 
 def _make_guarded(name: str, factory: PolicyFactory, facts: PolicyFacts) -> SchedulingPolicy:

@@ -25,6 +25,11 @@ PATIENCE = 100.0
 there are jobs in a queue of the usual length, so that within it the order is that of work alone."""
 
 
+def aged_job(ticket: Ticket, job_seconds: float, patience: float = PATIENCE) -> float:
+    """Who has less goes first."""
+    return ticket.arrival_time + patience * job_seconds
+
+
 class Sjf:
     """`add` and `head` are O(log waiting), amortised; `add` asks the prefix cache once."""
 
@@ -45,7 +50,7 @@ class Sjf:
 
     def add(self, ticket: Ticket, now: float) -> None:  # noqa: ARG002
         job_seconds = self._facts.seconds(self.expected_tokens(ticket))
-        self._heap.put(ticket, ticket.arrival_time + self._patience * job_seconds)
+        self._heap.put(ticket, aged_job(ticket, job_seconds, self._patience))
 
     def remove(self, ticket: Ticket) -> None:
         was_head = self._heap.first() is ticket  # who leaves from elsewhere has given up

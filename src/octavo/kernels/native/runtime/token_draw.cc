@@ -7,6 +7,8 @@
 #include <functional>
 #include <limits>
 
+#include "runtime/probability_mass.h"
+
 namespace octavo {
 
 namespace {
@@ -215,31 +217,11 @@ void TokenDraw::take_weights(float low, float high) {
   }
 }
 
-// Halves the part in question instead of sorting it: many equal weights come here.
 bool TokenDraw::cut_to_mass(double mass) {
-  constexpr int64_t kSortedLength = 64;
-  auto first = kept_.begin(), last = kept_.end();
-  double cumulative = 0;
-  while (last - first > kSortedLength) {
-    const auto middle = first + (last - first) / 2;
-    std::nth_element(first, middle, last, comes_before);
-    double upper = 0;
-    for (auto token = first; token != middle; ++token) upper += static_cast<double>(token->weight);
-    if (cumulative + upper >= mass) {
-      last = middle;
-    } else {
-      cumulative += upper;
-      first = middle;
-    }
-  }
-  std::sort(first, last, comes_before);
-  for (; first != last; ++first) {
-    cumulative += static_cast<double>(first->weight);
-    if (cumulative < mass) continue;
-    kept_.erase(first + 1, kept_.end());
-    return true;
-  }
-  return false;
+  const auto last = find_mass(kept_.begin(), kept_.end(), mass, comes_before);
+  if (last == kept_.end()) return false;
+  kept_.erase(last + 1, kept_.end());
+  return true;
 }
 
 double TokenDraw::weigh_kept() {

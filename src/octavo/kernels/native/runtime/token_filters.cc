@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/probability_mass.h"
+
 namespace octavo {
 
 namespace {
@@ -149,29 +151,10 @@ void TokenFilters::cut_to_count(int64_t count) {
   cut_after(*last);
 }
 
-// Halves the part in question instead of sorting all.
 void TokenFilters::cut_to_mass(double mass) {
-  constexpr int64_t kSortedLength = 64;
   sorted_.assign(kept_.begin(), kept_.end());
-  auto first = sorted_.begin(), last = sorted_.end();
-  double cumulative = 0;
-  while (last - first > kSortedLength) {
-    const auto middle = first + (last - first) / 2;
-    std::nth_element(first, middle, last, comes_before);
-    double upper = 0;
-    for (auto token = first; token != middle; ++token) upper += token->weight;
-    if (cumulative + upper >= mass) {
-      last = middle;
-    } else {
-      cumulative += upper;
-      first = middle;
-    }
-  }
-  std::sort(first, last, comes_before);
-  for (; first != last; ++first) {
-    cumulative += first->weight;
-    if (cumulative >= mass) return cut_after(*first);
-  }
+  const auto last = find_mass(sorted_.begin(), sorted_.end(), mass, comes_before);
+  if (last != sorted_.end()) cut_after(*last);
 }
 
 void TokenFilters::cut_after(const Token& last) {

@@ -13,7 +13,11 @@ from collections.abc import Callable, Collection, Iterable
 from hashlib import blake2b
 from typing import TypedDict, Unpack
 
+import numpy as np
+import numpy.typing as npt
+
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.pooling import Pooler, Pooling
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import (
@@ -25,6 +29,7 @@ from octavo.core.schedule import (
 )
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
+from octavo.runner.pooler import HiddenPooler
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.scheduler import Scheduler
 from tests.fake_memory import FakeMemory
@@ -33,6 +38,8 @@ NOW = 1000.0
 """The time at which nothing happens: seconds, as `EngineRequest.arrival_time`."""
 EMPTY_SLOT = -1
 BYTE_VOCAB = 256
+HIDDEN_SIZE = 8
+POOLER = Pooler(method="mean", normalize=True, dimensions=HIDDEN_SIZE, hidden_size=HIDDEN_SIZE)
 BOS, EOS = 256, 257
 SPECIAL_TEXTS = {BOS: "<s>", EOS: "</s>"}
 
@@ -73,6 +80,7 @@ class FakeRunner:
         self._memory = FakeMemory(num_pages, page_tokens, EMPTY_SLOT)
         self._fail_on = frozenset(fail_on)
         self._on_run = on_run
+        self._pooler = HiddenPooler(np.ones(HIDDEN_SIZE, np.float32), 1e-6)
 
     def run(self, step: ScheduledStep) -> StepResult:
         self.steps.append(step)
@@ -82,7 +90,20 @@ class FakeRunner:
         if len(self.steps) - 1 in self._fail_on:
             raise RuntimeError("secret detail of the runner")
         self._write(step)
-        return StepResult([self._result(scheduled) for scheduled in step.sequences])
+        results = [self._result(scheduled) for scheduled in step.sequences]
+        self._pooler.pool(self._hidden, step, results)
+        return StepResult(results)
+
+    def _hidden(self) -> npt.NDArray[np.float32]:
+        """One row per token of the latest step, by the tokens up to it."""
+        rows = []
+        for scheduled in self.steps[-1].sequences:
+            end = scheduled.start + scheduled.num_tokens
+            context = self._memory.read(scheduled.sequence.page_table, end)
+            for position in range(scheduled.start, end):
+                digest = blake2b(repr(context[: position + 1]).encode(), digest_size=HIDDEN_SIZE)
+                rows.append(list(digest.digest()))
+        return np.array(rows, np.float32) - 100
 
     def hash_token(self, context: list[int], seed: int) -> int:
         digest = blake2b(repr((context, seed)).encode(), digest_size=4).digest()
@@ -205,6 +226,7 @@ class RequestFields(TypedDict, total=False):
     tenant: str
     tenant_weight: float
     deadline: float | None
+    pooling: Pooling | None
 
 
 def make_request(

@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 __all__ = [
     "LLM",
     "BeamSearchParams",
+    "PoolingParams",
     "ProcessorCall",
     "SamplingParams",
     "StructuredOutputs",
@@ -15,6 +16,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from octavo.core.pooling import PoolingParams
     from octavo.core.processor_call import ProcessorCall
     from octavo.core.sampling_params import SamplingParams
     from octavo.core.structured_outputs import StructuredOutputs
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "LLM": ("octavo.entrypoints.llm", "LLM"),
     "BeamSearchParams": ("octavo.entrypoints.beam_search", "BeamSearchParams"),
+    "PoolingParams": ("octavo.core.pooling", "PoolingParams"),
     "ProcessorCall": ("octavo.core.processor_call", "ProcessorCall"),
     "SamplingParams": ("octavo.core.sampling_params", "SamplingParams"),
     "StructuredOutputs": ("octavo.core.structured_outputs", "StructuredOutputs"),

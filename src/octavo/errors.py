@@ -86,6 +86,15 @@ class RequestTooLarge(RequestError):
     status = 413
 
 
+class RequestAborted(RequestError):
+    """Somebody ended it by its id, and there is nothing of it to show. Not to be tried again."""
+
+    status = 410
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="request_aborted")
+
+
 class HeadersTooLarge(RequestError):
     status = 431
 

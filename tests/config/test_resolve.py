@@ -59,6 +59,7 @@ def test_what_is_given_is_kept() -> None:
         kv_cache_memory=GIB,
         swap_space=1000,
         max_num_seqs=3,
+        pooling_type="mean",
     )
     result = resolved(given)
     assert result.config == given

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from octavo.core.pooling import PoolingParams
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.input_processor import InputProcessor
@@ -15,7 +16,7 @@ from octavo.errors import InvalidRequest, PromptTooLong, RequestError
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
-from tests.fakes import BOS, ByteTokenizer
+from tests.fakes import BOS, HIDDEN_SIZE, POOLER, ByteTokenizer
 
 CONTEXT = 32
 VOCAB = ByteTokenizer.vocab_size
@@ -24,7 +25,14 @@ ALLOWED = "an integer from 0 to 257 is allowed"
 
 def processor(*, bos_token_id: int | None = BOS) -> InputProcessor:
     tokenizer = cast(Tokenizer, ByteTokenizer(bos_token_id=bos_token_id))
-    return InputProcessor(tokenizer, None, vocab_size=VOCAB, max_model_len=CONTEXT, max_num_seqs=4)
+    return InputProcessor(
+        tokenizer,
+        None,
+        vocab_size=VOCAB,
+        max_model_len=CONTEXT,
+        max_num_seqs=4,
+        pooler=POOLER,
+    )
 
 
 def complete(prompt: object, **wishes: object) -> EngineRequest:
@@ -160,7 +168,12 @@ def test_stop_strings_without_detokenisation_are_refused() -> None:
 def test_an_id_needs_both_a_row_and_a_spelling(num_rows: int, num_ids: int) -> None:
     tokenizer = cast(Tokenizer, ByteTokenizer())
     front = InputProcessor(
-        tokenizer, None, vocab_size=num_rows, max_model_len=CONTEXT, max_num_seqs=4
+        tokenizer,
+        None,
+        vocab_size=num_rows,
+        max_model_len=CONTEXT,
+        max_num_seqs=4,
+        pooler=POOLER,
     )
     front.completion([num_ids - 1], SamplingParams())
     assert refusal(lambda: front.completion([num_ids], SamplingParams())).param == "prompt"
@@ -196,6 +209,7 @@ def chatty(smollm2_path: Path) -> InputProcessor:
         vocab_size=tokenizer.vocab_size,
         max_model_len=CONTEXT * 4,
         max_num_seqs=4,
+        pooler=POOLER,
     )
 
 
@@ -240,3 +254,35 @@ def test_texts_of_the_parameters_become_ids() -> None:
 def test_breakers_are_looked_for_only_where_dry_is_asked_for() -> None:
     assert complete("a").dry_breaker_ids == []
     assert complete("a", dry_multiplier=1.0).dry_breaker_ids == [[i] for i in sorted(b'\n:"*')]
+
+
+def test_a_text_to_embed_is_data_and_wants_no_token() -> None:
+    request = processor().embedding("<s>ab", PoolingParams(dimensions=3))
+    assert request.prompt_token_ids == [BOS, *b"<s>ab"]
+    assert request.sampling_params.max_tokens == 0
+    assert request.pooling == POOLER.pooling(PoolingParams(dimensions=3))
+
+
+def test_a_prompt_to_embed_may_fill_the_context_and_be_cut_to_it() -> None:
+    whole = [*b"a" * CONTEXT]
+    assert processor().embedding(whole, PoolingParams()).prompt_token_ids == whole
+    for prompt in ([*whole, 1], "a" * CONTEXT):
+        error = refusal(lambda: processor().embedding(prompt, PoolingParams()))  # noqa: B023
+        assert (type(error), error.param) == (PromptTooLong, "input")
+    cut = processor().embedding([*whole, 1], PoolingParams(truncate_prompt_tokens=-1))
+    assert cut.prompt_token_ids == [*whole[1:], 1]
+    last = processor().embedding("abcd", PoolingParams(truncate_prompt_tokens=2))
+    assert last.prompt_token_ids == [*b"cd"]
+
+
+@pytest.mark.parametrize("prompt", [[], [-1], [VOCAB], [True], ["a"]])
+def test_ids_to_embed_are_checked(prompt: list[Any]) -> None:
+    error = refusal(lambda: processor().embedding(prompt, PoolingParams(), param="documents"))
+    assert error.param == "documents"
+
+
+def test_more_dimensions_than_the_model_has_are_refused() -> None:
+    processor().embedding("a", PoolingParams(dimensions=HIDDEN_SIZE))
+    params = PoolingParams(dimensions=HIDDEN_SIZE + 1)
+    error = refusal(lambda: processor().embedding("a", params))
+    assert error.message == f"dimensions is 9; an integer from 1 to {HIDDEN_SIZE} is allowed"

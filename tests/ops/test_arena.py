@@ -30,6 +30,8 @@ def _check(program: Program) -> None:
             written.setdefault(output.value, index)
     last = {o.value: i for i, one in enumerate(program.instructions) for o in one.columns()}
     last[program.result.value] = len(program.instructions)
+    if program.hidden is not None:
+        last[program.hidden.value] = len(program.instructions)
     for index in range(len(program.instructions)):
         live = [v for v in written if written[v] <= index <= last[v]]
         for a, b in combinations([plan.placements[v] for v in live], 2):
@@ -70,3 +72,23 @@ def test_the_result_outlives_the_program() -> None:
     plan = _plan(record(forward))
     assert plan.placements[0].last == 2
     assert plan.placements[0].rows is RowKind.TOKENS
+
+
+def test_the_hidden_rows_outlive_the_program() -> None:
+    """What comes after the last norm needs room of the same kind, and must not take theirs."""
+
+    def forward(ops: RecordingOps) -> AbstractValue:
+        hidden = ops.embed(TABLE)
+        wanted = ops.gather_rows(hidden)
+        later = ops.linear(ops.embed(TABLE), (SQUARE,))
+        return ops.add(wanted, ops.gather_rows(later))
+
+    program = record(forward)
+    assert program.hidden == program.instructions[0].outputs[0]
+    _check(program)
+    placements = _plan(program).placements
+    kept = placements[program.hidden.value]
+    assert kept.last == len(program.instructions)
+    others = [one for one in placements if one is not kept and one.rows is kept.rows]
+    assert others
+    assert not any(kept.overlaps(other) for other in others)

@@ -33,7 +33,7 @@ from octavo.parsing.registry import dialects_of
 from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.spellings import Spellings
-from tests.fakes import BOS, EOS, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
+from tests.fakes import BOS, EOS, POOLER, SPECIAL_TEXTS, ByteTokenizer, FakeRunner, make_scheduler
 from tests.masked_runner import MaskedRunner
 
 MODEL = "fake"
@@ -223,9 +223,11 @@ class ScriptedChoice:
         return self.fallback(context, seed)
 
 
-def run(scenario: Scenario, setup: Setup | None = None) -> None:
+def run(
+    scenario: Scenario, setup: Setup | None = None, *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> None:
     """Run `scenario` against a fresh server; then the engine must be idle and empty."""
-    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), TIMEOUT_SECONDS))
+    asyncio.run(asyncio.wait_for(_run(scenario, setup or Setup()), timeout_seconds))
 
 
 async def _run(scenario: Scenario, setup: Setup) -> None:
@@ -239,6 +241,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         vocab_size=setup.tokenizer.vocab_size,
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
+        pooler=POOLER,
         grammars=setup.compiler,
     )
     metrics = EngineMetrics(MODEL, CONTEXT, {"block_size": "4"})

@@ -12,8 +12,10 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import openai
+import pydantic
 import pytest
 
 PROGRAM = """
@@ -96,3 +98,63 @@ def test_openai_runs_a_batch(client: openai.OpenAI) -> None:
     assert client.files.delete(file.id).deleted
     with pytest.raises(openai.BadRequestError, match="completed"):
         client.batches.cancel(batch.id)
+
+
+class Answer(pydantic.BaseModel):
+    city: Literal["Rome", "Paris"]
+    size: int = pydantic.Field(ge=0, le=9)
+
+
+def test_openai_makes_responses_and_goes_on_from_them(client: openai.OpenAI) -> None:
+    first = client.responses.create(
+        model="m", input="My name is Ada.", instructions="Be short.", max_output_tokens=12
+    )
+    assert first.output_text
+    assert first.usage is not None
+    second = client.responses.create(
+        model="m", input="What is my name?", previous_response_id=first.id, max_output_tokens=8
+    )
+    assert client.responses.retrieve(second.id) == second
+    items = list(client.responses.input_items.list(second.id, order="asc"))
+    assert [getattr(item, "role", None) for item in items] == ["user", "assistant", "user"]
+    count = client.responses.input_tokens.count(
+        model="m", input="What is my name?", previous_response_id=first.id
+    )
+    assert second.usage is not None
+    assert count.input_tokens == second.usage.input_tokens
+    client.responses.delete(second.id)
+    with pytest.raises(openai.NotFoundError):
+        client.responses.retrieve(second.id)
+
+
+def test_openai_streams_a_response(client: openai.OpenAI) -> None:
+    asked: Any = {"model": "m", "input": "Say hello", "temperature": 0}
+    whole = client.responses.create(**asked)
+    with client.responses.stream(**asked) as stream:
+        text = "".join(one.delta for one in stream if one.type == "response.output_text.delta")
+        final = stream.get_final_response()
+    assert text == final.output_text == whole.output_text
+
+
+def test_openai_parses_a_response_by_a_model_of_pydantic(client: openai.OpenAI) -> None:
+    parsed = client.responses.parse(
+        model="m", input="Where is the Colosseum?", text_format=Answer, max_output_tokens=60
+    )
+    assert isinstance(parsed.output_parsed, Answer)
+
+
+def test_openai_waits_for_a_response_in_the_background(client: openai.OpenAI) -> None:
+    made = client.responses.create(model="m", input="Count", background=True, max_output_tokens=8)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while made.status in ("queued", "in_progress"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        made = client.responses.retrieve(made.id)
+    assert made.output_text
+    assert client.responses.cancel(made.id).status == made.status
+
+
+def test_openai_is_told_what_is_not_supported(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.responses.create(model="m", input="x", tools=[{"type": "web_search"}])
+    assert caught.value.param == "tools[0].type"

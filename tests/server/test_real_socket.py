@@ -15,7 +15,7 @@ import pytest
 
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.http_server import DrainingServer
-from tests.server.harness import MAX_NUM_SEQS, Server, Setup, run
+from tests.server.harness import MAX_NUM_SEQS, TIMEOUT_SECONDS, Server, Setup, run
 
 PROMPT = b"[user]hi[assistant]"
 HELLO = Setup(scripts={PROMPT: list(b"Hello"), b"hi": list(b"Hello")})
@@ -24,7 +24,12 @@ ENDLESS = {"prompt": "endless", "max_tokens": 400, "stream": True}
 SocketScenario = Callable[[Server, str], Awaitable[None]]
 
 
-def serve(scenario: SocketScenario, setup: Setup | None = None) -> None:
+def serve(
+    scenario: SocketScenario,
+    setup: Setup | None = None,
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> None:
     setup = setup or Setup()
 
     async def on_socket(server: Server) -> None:
@@ -42,7 +47,7 @@ def serve(scenario: SocketScenario, setup: Setup | None = None) -> None:
                 server.brake.open()
                 await serving
 
-    run(on_socket, setup)
+    run(on_socket, setup, timeout_seconds=timeout_seconds)
 
 
 def test_the_official_client_chats() -> None:

@@ -53,7 +53,7 @@ def _body(**fields: Json) -> Json:
     return {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 420, **fields}
 
 
-def _assembled(events: Sequence[Json]) -> Json:
+def assembled(events: Sequence[Json]) -> Json:
     """The message that the deltas of choice 0 add up to, checked as clients check them."""
     message: dict[str, Json] = {"content": "", "reasoning": "", "tool_calls": []}
     for event in events:
@@ -91,7 +91,7 @@ def _answers(text: str, body: Json, **setup: Json) -> tuple[Json, str]:
         assert response.status_code == 200, response.text
         whole = response.json()["choices"][0]
         events = await server.events(PATH, body)
-        streamed = _assembled(events)
+        streamed = assembled(events)
         message = {
             "content": whole["message"]["content"] or "",
             "reasoning": whole["message"].get("reasoning", ""),

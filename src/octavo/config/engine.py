@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from octavo.config.options import check, option
+from octavo.config.pooler import POOLING_CHOICES, PoolerOptions, read_pooler_options
 from octavo.errors import ConfigError
 
 BLOCK_SIZE = 16
@@ -105,6 +106,18 @@ class EngineConfig:
     seed: int = option(
         0, "Seeds the requests that give none.", metavar="N", minimum=0, maximum=2**63 - 1
     )
+    pooling_type: str = option(
+        "auto",
+        "What an embedding is made of: the mean of all tokens, the last or the first (cls) one."
+        " 'auto': as the file says, else last.",
+        choices=POOLING_CHOICES,
+    )
+    pooler_config: str = option(
+        "",
+        "The same as vLLM has it: a JSON object with pooling_type, normalize, dimensions.",
+        metavar="JSON",
+    )
+    override_pooler_config: str = option("", "The older name of --pooler-config.", metavar="JSON")
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
     prefix_cache_dir: str = option(
         "",
@@ -148,6 +161,7 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        self._check_pooler()
         if self.block_size != BLOCK_SIZE:
             raise ConfigError(f"--block-size is {self.block_size}; only {BLOCK_SIZE} is supported")
         if self.quantization != "none" and self.dtype != "auto":
@@ -164,4 +178,23 @@ class EngineConfig:
             raise ConfigError(
                 f"--max-num-seqs is {self.max_num_seqs}; at most --max-num-batched-tokens"
                 f" ({self.max_num_batched_tokens}) is allowed: each sequence gets a token per step"
+            )
+
+    @property
+    def pooler(self) -> PoolerOptions:
+        """What the two options that hold JSON say, of which one is empty."""
+        name = "override-pooler-config" if self.override_pooler_config else "pooler-config"
+        text = self.override_pooler_config or self.pooler_config
+        return read_pooler_options(text, origin=f"--{name}")
+
+    def _check_pooler(self) -> None:
+        if self.pooler_config and self.override_pooler_config:
+            raise ConfigError(
+                "--pooler-config and --override-pooler-config are two names of one option; give one"
+            )
+        in_json = self.pooler.pooling_type
+        if in_json is not None and self.pooling_type not in ("auto", in_json):
+            raise ConfigError(
+                f"--pooling-type is {self.pooling_type} and the pooler config has {in_json};"
+                " give one"
             )

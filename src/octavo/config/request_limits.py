@@ -31,6 +31,12 @@ class RequestLimits:
     max_header_lines: int = option(100, "Headers of one request, at most.", minimum=1)
     max_json_depth: int = option(64, "Levels of nesting of a body, at most.", minimum=2, maximum=64)
     max_sequences_per_request: int = option(64, "Prompts x n of one request, at most.", minimum=1)
+    max_inputs_per_request: int = option(
+        2048,
+        "Texts of one request for embeddings, scores or reranking, at most. So many of them as"
+        " MAX_SEQUENCES_PER_REQUEST says are in the engine at the same time.",
+        minimum=1,
+    )
     max_messages: int = option(2048, "Messages of one conversation, at most.", minimum=1)
     max_tools: int = option(128, "Tools of one request, at most.", minimum=0)
     max_documents: int = option(128, "Documents of one request, at most.", minimum=0)

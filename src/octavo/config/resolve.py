@@ -43,6 +43,7 @@ def resolve(
         "threads": _threads(config, machine),
         "isa": _isa(config, isa_levels),
         "kv_cache_dtype": _kv_cache_dtype(config),
+        "pooling_type": _pooling_type(config, model),
     }
     kv_dtype = str(decisions["kv_cache_dtype"][0])
     token_bytes = model.kv_bytes_per_token(kv_dtype)
@@ -93,6 +94,22 @@ def _kv_cache_dtype(config: EngineConfig) -> Decision:
     if config.dtype == "float32":
         return "float32", "--dtype float32 asks for full precision"
     return "int16", "half the memory of float32, as precise as float16, and computed with faster"
+
+
+def _pooling_type(config: EngineConfig, model: ModelConfig) -> Decision:
+    pooler = config.pooler
+    if pooler.dimensions is not None and pooler.dimensions > model.hidden_size:
+        raise ConfigError(
+            f"the pooler config has dimensions {pooler.dimensions}; the model's embeddings have"
+            f" {model.hidden_size}"
+        )
+    if config.pooling_type != "auto":
+        return config.pooling_type, "given"
+    if pooler.pooling_type is not None:
+        return pooler.pooling_type, "given with the pooler config"
+    if model.pooling_type:
+        return model.pooling_type, "as the model's file says"
+    return "last", "vLLM's default; the file says nothing"
 
 
 def _max_model_len(

@@ -112,6 +112,15 @@ class ServerConfig(RequestLimits):
         "Sequences of batches that may run while nothing else does. Default: 7/8 of MAX_NUM_SEQS.",
         minimum=1,
     )
+    response_store_bytes: int = option(
+        64 * 1024**2,
+        "Bytes of responses kept in memory for /v1/responses; 0 keeps none.",
+        metavar="BYTES",
+        minimum=0,
+    )
+    response_store_count: int = option(
+        1000, "Responses kept of each tenant; the oldest goes.", minimum=1
+    )
     header_timeout_seconds: float = option(
         10.0, "A connection whose request headers take longer is closed.", minimum=0.01
     )

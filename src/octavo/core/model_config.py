@@ -37,6 +37,9 @@ class LayerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
+    """`pooling_type` is what embeddings of it are made of ("mean", "last", "cls"); "" if the file
+    does not say."""
+
     architecture: str
     vocab_size: int
     hidden_size: int
@@ -50,6 +53,7 @@ class ModelConfig:
     logits_softcap: float = 0.0
     embedding_scale: float = 1.0
     ties_embeddings: bool = False
+    pooling_type: str = ""
 
     def kv_bytes_per_token(self, dtype: str) -> int:
         """Bytes of keys and values of one token in all layers. `dtype` is of KV_ELEMENT_BYTES."""

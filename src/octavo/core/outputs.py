@@ -42,7 +42,8 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     `logprobs` has one entry per new token. `prompt_logprobs` comes once, with the first output of
     sequence 0; its first entry is None. `stop_reason` is the stop string or stop token id.
     `num_cached_tokens` counts prompt tokens served by the prefix cache. `error` explains "error".
-    `cumulative_logprob` is what answers were picked by, with the last output of each.
+    `cumulative_logprob` is what answers were picked by, with the last output of each. `embedding`
+    is the answer of a request with `pooling`: float32, little-endian.
     """
 
     request_id: str
@@ -55,6 +56,7 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     stop_reason: int | str | None = None
     num_cached_tokens: int = 0
     cumulative_logprob: float | None = None
+    embedding: bytes | None = None
     error: str | None = None
 
 
@@ -73,6 +75,7 @@ def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutp
         finish_reason=second.finish_reason,
         stop_reason=second.stop_reason,
         cumulative_logprob=second.cumulative_logprob,
+        embedding=second.embedding,
         num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
         error=second.error,
     )

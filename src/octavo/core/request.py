@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
+from octavo.core.pooling import Pooling
 from octavo.core.sampling_params import SamplingParams
+
+
+class ThinkingBudget(msgspec.Struct, frozen=True):
+    """An answer that begins with `begin_token_id` (or whose prompt ends with it, if that is None)
+    is reasoning up to `end_token_id`, which is appended after `max_tokens` tokens of it."""
+
+    max_tokens: int
+    end_token_id: int
+    begin_token_id: int | None = None
 
 
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -18,8 +28,9 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     Sampling with `n` > 1 makes n sequences with indices 0..n-1. `bad_word_ids` and
     `dry_breaker_ids` (in rising order) are how the vocabulary spells those texts of the parameters.
     `grammar` is what became of their `structured_outputs`: the text of one that has been tried.
+    With `pooling` the answer is one vector, of the prompt, and `max_tokens` is 0.
     `shown_token_ids` are control tokens that are text even where others are skipped: the marks by
-    which calls and reasoning are told from the rest.
+    which calls and reasoning are told from the rest. `thinking` bounds the reasoning.
     """
 
     request_id: str
@@ -35,4 +46,6 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     bad_word_ids: list[list[int]] = []
     dry_breaker_ids: list[list[int]] = []
     grammar: str = ""
+    pooling: Pooling | None = None
     shown_token_ids: list[int] = []
+    thinking: ThinkingBudget | None = None

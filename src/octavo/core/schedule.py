@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from octavo.core.outputs import TokenLogprobs
 from octavo.core.sequence import Sequence
 from octavo.core.step_load import StepLoad, num_attended_tokens
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 class MoveKind(Enum):
@@ -86,7 +90,9 @@ class Candidates(NamedTuple):
 class SequenceResult:
     """`token_id` is None when the sequence did not sample. `prompt_logprobs[i]` belongs to the
     prompt token at position start + i + 1. A beam has `candidates` instead of a token.
-    `mirostat_mu` is the sequence's next, None without mirostat. `error` says why the token is not
+    `mirostat_mu` is the sequence's next, None without mirostat. Of a sequence that becomes a vector
+    `pooled` is its next, and `embedding` comes with its last token: float32, little-endian. `error`
+    says why the token is not
     what was asked for; the sequence then ends with it."""
 
     token_id: int | None = None
@@ -94,6 +100,8 @@ class SequenceResult:
     logprobs: TokenLogprobs | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
     mirostat_mu: float | None = None
+    pooled: npt.NDArray[np.float64] | None = None
+    embedding: bytes | None = None
     error: str = ""
 
 

@@ -7,9 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 PAGE_TOKENS = 16
 """Token slots in one page."""
@@ -27,7 +32,8 @@ class Sequence:
     """`token_ids` is the prompt and then the answer. Tokens [0, num_computed_tokens) have their
     keys and values in `page_table`'s pages. `seed` is drawn once, so that preemption and batching
     change nothing. `mirostat_mu` is what mirostat has come to in bits, None before its first draw;
-    kept here, it outlives preemption. `seniority` is its place in the order of first admissions.
+    kept here, it outlives preemption; `pooled` likewise is what the computed tokens come to, of a
+    sequence that becomes a vector. `seniority` is its place in the order of first admissions.
     """
 
     request: EngineRequest
@@ -41,6 +47,7 @@ class Sequence:
     num_cached_tokens: int = 0
     num_preemptions: int = 0
     mirostat_mu: float | None = None
+    pooled: npt.NDArray[np.float64] | None = None
     seniority: tuple[int, int] = (0, 0)
     first_scheduled_time: float = 0.0
     first_token_time: float = 0.0

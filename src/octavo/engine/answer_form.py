@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.core.tools import Tool
@@ -18,6 +19,13 @@ from octavo.structured.answer_grammar import AnswerRules, ReasoningState
 from octavo.structured.lark_text import LarkSpelling
 from octavo.structured.task import GrammarTask, respelled
 from octavo.tokenization.tokenizer import Tokenizer
+
+
+class ReasoningTokens(NamedTuple):
+    """The ids between which an answer is reasoning."""
+
+    begin: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +84,21 @@ class AnswerForm:
         """Control tokens that the parser must see, though the client may not want to."""
         parts = (part for marker in self._markers() for part in tokenizer.controls.split(marker))
         return sorted({part for part in parts if isinstance(part, int)})
+
+    def reasoning_tokens(self, tokenizer: Tokenizer) -> ReasoningTokens | None:
+        """None where the marks of the reasoning are no tokens, or there is none."""
+        reasoning = self.dialects.reasoning
+        if reasoning is None or reasoning.marks is None:
+            return None
+        marks = reasoning.marks
+        begins = [list(tokenizer.markers.split(mark)) for mark in marks.opens]
+        ends = [list(tokenizer.markers.split(mark)) for mark in marks.closes]
+        if len(begins) != 1 or len(ends) != 1:
+            return None
+        match begins[0], ends[0]:
+            case [int(begin)], [int(end)]:
+                return ReasoningTokens(begin, end)
+        return None
 
     def reasoning_state(self, tokenizer: Tokenizer, prompt_ids: Sequence[int]) -> ReasoningState:
         """Of a prompt. What stands before its last control token that is no mark is not looked at:

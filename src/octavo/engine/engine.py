@@ -26,9 +26,10 @@ from octavo.core.outputs import (
 )
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
+from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.compiling import CompilingRequests
+from octavo.engine.forced_tokens import ForcedTokens, LeftGrammar
 from octavo.engine.grammars import SequenceGrammars
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
 from octavo.engine.picks import BestOf
@@ -39,7 +40,6 @@ from octavo.engine.step_meter import StepMeter
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
-from octavo.scheduler.stopping import Finish, finish_of
 
 MAX_FAILED_STEPS = 3
 """So many failed steps in a row are no accident: the engine gives up."""
@@ -91,6 +91,9 @@ class Engine:
         self._outputs = OutputProcessor(tokenizer)
         self._grammars = grammars
         self._compiling = None if grammars is None else CompilingRequests(grammars)
+        self._forced = ForcedTokens(
+            grammars, scheduler.config.eos_token_ids, scheduler.max_sequence_tokens
+        )
         self._can_write = tokenizer is not None
         self._seeds = random.Random(seed)
         self._clock = clock
@@ -248,39 +251,17 @@ class Engine:
         return result
 
     def _with_forced(self, update: SequenceUpdate) -> Iterator[SequenceUpdate]:
-        """The update, and what follows from it by the sequence's grammar: tokens that nothing
-        needs to draw, and an end. A token that could not be drawn as asked for, or that its grammar
-        does not allow, is its own error only."""
-        sequence, token_id = update.sequence, update.result.token_id
+        """The update, and tokens that follow from it without being drawn. A token that could not be
+        drawn as asked for, or that its grammar does not allow, is its own error only."""
+        sequence = update.sequence
         if update.result.error:
             self._end([sequence], "error", update.result.error)
             return
-        if self._grammars is None or not sequence.request.grammar or token_id is None:
-            yield update
-            return
-        params = sequence.params
-        advance = self._grammars.advance(
-            sequence, token_id, may_force=params.logprobs is None and not params.picks_best
-        )
-        if advance.error:
-            logger.error("a sequence left its grammar: %s", advance.error)
+        try:
+            yield from self._forced.follow(update)
+        except LeftGrammar as error:
+            logger.error("a sequence left its grammar: %s", error)
             self._end([sequence], "error", FORM_NOT_KEPT)
-            return
-        yield update
-        for forced in advance.forced:
-            if sequence.is_finished:
-                return
-            sequence.token_ids.append(forced)
-            finish = finish_of(
-                sequence,
-                self._scheduler.config.eos_token_ids,
-                self._scheduler.max_sequence_tokens,
-            )
-            yield SequenceUpdate(
-                sequence, update.scheduled, SequenceResult(token_id=forced), finish
-            )
-        if advance.is_complete and not sequence.is_finished:
-            yield SequenceUpdate(sequence, update.scheduled, SequenceResult(), Finish("stop"))
 
     def _emit(self, update: SequenceUpdate) -> None:
         """Say what a step did to one sequence. One sequence's bad text is its own error only."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from octavo.config.engine import EngineConfig
 from octavo.config.resolve import Resolved
 from octavo.core.model_config import ModelConfig
+from octavo.core.pooling import POOLING_TYPES, Pooler
 from octavo.engine.input_processor import InputProcessor
 from octavo.engine.model_file import locate, resolve_for
 from octavo.sampling.processors.contract import ProcessorFacts
@@ -54,6 +55,17 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
         vocab_size=model.vocab_size,
         max_model_len=max_model_len,
         max_num_seqs=resolved.config.max_num_seqs,
+        pooler=make_pooler(resolved.config, model),
         processors=GuardedProcessors(processors),
     )
     return Front(file.path, tokenizer, template, model, resolved, inputs)
+
+
+def make_pooler(config: EngineConfig, model: ModelConfig) -> Pooler:
+    """What an embedding of `model` is, by default. `config` has been resolved."""
+    return Pooler(
+        method=next(method for method in POOLING_TYPES if method == config.pooling_type),
+        normalize=config.pooler.normalize,
+        dimensions=config.pooler.dimensions or model.hidden_size,
+        hidden_size=model.hidden_size,
+    )

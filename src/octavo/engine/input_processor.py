@@ -13,7 +13,8 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from octavo.core.request import EngineRequest
+from octavo.core.pooling import Pooler, PoolingParams
+from octavo.core.request import EngineRequest, ThinkingBudget
 from octavo.core.sampling_params import SamplingParams
 from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from octavo.sampling.processors.guarded import GuardedProcessors
@@ -26,14 +27,18 @@ from octavo.tokenization.tokenizer import Tokenizer
 
 Message = Mapping[str, object]
 
+NO_ANSWER = SamplingParams(max_tokens=0, detokenize=False)
+"""Of a request whose answer is a vector."""
+
 CHEAP_BYTES_PER_TOKEN = 16
 """Texts up to so many bytes per token of context are tokenised without asking whether they fit."""
 
 
 class InputProcessor:
     """`vocab_size` is the number of rows of the model's embedding, `max_model_len` the tokens that
-    prompt and answer may have together, `max_num_seqs` how many beams can run. May be used by many
-    threads. Ids are allowed that have both a row and a spelling; either side may be padded."""
+    prompt and answer may have together, `max_num_seqs` how many beams can run, `pooler` what an
+    embedding is. May be used by many threads. Ids are allowed that have both a row and a spelling;
+    either side may be padded."""
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class InputProcessor:
         vocab_size: int,
         max_model_len: int,
         max_num_seqs: int,
+        pooler: Pooler,
         grammars: GrammarCompiler | None = None,
         processors: GuardedProcessors | None = None,
     ) -> None:
@@ -51,6 +57,7 @@ class InputProcessor:
         self.vocab_size = min(vocab_size, tokenizer.vocab_size)
         self.max_model_len = max_model_len
         self.max_num_seqs = max_num_seqs
+        self.pooler = pooler
         self._phrases = Phrases(tokenizer)
         self.grammars = grammars or GrammarCompiler()
         self._processors = processors or GuardedProcessors({})
@@ -93,12 +100,41 @@ class InputProcessor:
         )
         return self.request(ids, params, param="messages", cache_salt=cache_salt)
 
+    def embedding(
+        self,
+        prompt: str | list[int],
+        params: PoolingParams,
+        *,
+        param: str = "input",
+        add_special_tokens: bool = True,
+        cache_salt: str = "",
+    ) -> EngineRequest:
+        """A request for the vector of a text or of token ids. `param` names it in errors.
+
+        Raises as `completion`. A text is data here: it spells no control tokens.
+        """
+        pooling = self.pooler.pooling(params)
+        if isinstance(prompt, str):
+            ids = self.encode(
+                prompt, add_special_tokens=add_special_tokens, parse_special=False, param=param
+            )
+        else:
+            ids = self._checked_ids(params.truncated(prompt, self.max_model_len), param)
+        ids = params.truncated(ids, self.max_model_len)
+        request = self.request(ids, NO_ANSWER, param=param, cache_salt=cache_salt)
+        return replace(request, pooling=pooling)
+
     def encode(
-        self, text: str, *, add_special_tokens: bool = True, parse_special: bool = True
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        parse_special: bool = True,
+        param: str = "prompt",
     ) -> list[int]:
         """The prompt ids of a text; with `add_special_tokens` exactly one BOS if the model starts
         with one, whether or not the text spells it. Raises `InvalidRequest`, `PromptTooLong`."""
-        self._check_text((text,), "prompt")
+        self._check_text((text,), param)
         ids = self.tokenizer.encode(
             text, add_special_tokens=add_special_tokens, parse_special=parse_special
         )
@@ -162,6 +198,7 @@ class InputProcessor:
         cache_salt: str = "",
         grammar: str | None = None,
         shown_token_ids: Sequence[int] = (),
+        thinking: ThinkingBudget | None = None,
     ) -> EngineRequest:
         """A request of encoded ids, which come from the field `param`. Without `grammar`, what the
         answer must be is compiled here, which may take a second. Raises as `completion`."""
@@ -182,6 +219,7 @@ class InputProcessor:
             ),
             grammar=self._grammar(params) if grammar is None else grammar,
             shown_token_ids=list(shown_token_ids),
+            thinking=thinking,
         )
 
     def _truncated(self, ids: list[int], params: SamplingParams) -> list[int]:
@@ -250,16 +288,18 @@ class InputProcessor:
                         f"{name} has the token id {token_id}; {self._allowed_ids}", param=name
                     )
 
-    def _checked_ids(self, prompt: list[int], *, may_be_long: bool = False) -> list[int]:
+    def _checked_ids(
+        self, prompt: list[int], param: str = "prompt", *, may_be_long: bool = False
+    ) -> list[int]:
         if len(prompt) > self.max_model_len and not may_be_long:
             raise PromptTooLong(
-                f"prompt has {len(prompt)} tokens; the context length is {self.max_model_len}",
-                param="prompt",
+                f"{param} has {len(prompt)} tokens; the context length is {self.max_model_len}",
+                param=param,
             )
         for position, token_id in enumerate(prompt):
             if type(token_id) is not int or not 0 <= token_id < self.vocab_size:
                 raise InvalidRequest(
-                    f"prompt[{position}] is {_shown(token_id)}; {self._allowed_ids}", param="prompt"
+                    f"{param}[{position}] is {_shown(token_id)}; {self._allowed_ids}", param=param
                 )
         return list(prompt)
 

@@ -103,6 +103,7 @@ class OutputProcessor:
             finish_reason=finish.reason if finish is not None else None,
             stop_reason=finish.stop_reason if finish is not None else None,
             num_cached_tokens=sequence.num_cached_tokens,
+            embedding=update.result.embedding,
         )
         if finish is not None:
             self.forget(sequence)

@@ -10,12 +10,23 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from octavo.config.engine import EngineConfig
 from octavo.config.options import from_keywords
 from octavo.core.outputs import EngineStats, RequestTimes, SequenceOutput
+from octavo.core.pooling import PoolingParams
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.beam_search import BeamSearchOutput, BeamSearchParams, beams_of
+from octavo.entrypoints.embedding import (
+    EmbeddingRequestOutput,
+    PoolingRequestOutput,
+    ScoringRequestOutput,
+    as_embedding,
+    as_score,
+    run_pooling,
+)
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar
 from octavo.entrypoints.results import RequestOutput, ResultBuilder
@@ -30,7 +41,7 @@ PROMPT_FIELDS = ("prompt", "prompt_token_ids", "cache_salt")
 
 Message = Mapping[str, object]
 Conversation = Sequence[Message]
-Item = TypeVar("Item")
+Params = TypeVar("Params", SamplingParams, PoolingParams)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +74,7 @@ class LLM:
         before anything runs, if any prompt cannot be honoured.
         """
         batch = _prompts(prompts)
-        all_params = _spread(sampling_params, len(batch))
+        all_params = _spread(sampling_params or SamplingParams(), SamplingParams, len(batch))
         prepared = [
             self._prepare_prompt(prompt, params)
             for prompt, params in zip(batch, all_params, strict=True)
@@ -80,7 +91,7 @@ class LLM:
     ) -> list[RequestOutput]:
         """Answer one conversation, or each of a list of them. Otherwise as `generate`."""
         batch = _conversations(messages)
-        all_params = _spread(sampling_params, len(batch))
+        all_params = _spread(sampling_params or SamplingParams(), SamplingParams, len(batch))
         prepared = [
             _Prepared(
                 self._engine.front.inputs.chat(
@@ -104,6 +115,58 @@ class LLM:
         """The `beam_width` most probable continuations of each prompt. Otherwise as `generate`."""
         results = self.generate(prompts, params.sampling_params(), use_tqdm)
         return [beams_of(result, params, self.get_tokenizer()) for result in results]
+
+    def embed(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        *,
+        use_tqdm: bool = True,
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+    ) -> list[EmbeddingRequestOutput]:
+        """The vector of each prompt, in their order (docs/embeddings.md).
+
+        One PoolingParams serves all prompts, or there is one for each. Raises RequestError, before
+        anything runs, if any prompt cannot be honoured.
+        """
+        return [as_embedding(result) for result in self._pool(prompts, pooling_params, use_tqdm)]
+
+    def encode(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
+        *,
+        use_tqdm: bool = True,
+        pooling_task: str = "embed",
+    ) -> list[PoolingRequestOutput]:
+        """As `embed`, with numpy vectors. The only `pooling_task` is "embed"."""
+        if pooling_task != "embed":
+            raise InvalidRequest(
+                f"pooling_task is {pooling_task!r}; 'embed' is allowed", param="pooling_task"
+            )
+        return self._pool(prompts, pooling_params, use_tqdm)
+
+    def score(
+        self,
+        data_1: Prompt | Sequence[Prompt],
+        data_2: Prompt | Sequence[Prompt],
+        *,
+        use_tqdm: bool = True,
+        pooling_params: PoolingParams | None = None,
+    ) -> list[ScoringRequestOutput]:
+        """Cosines of vectors: of one prompt with each of the others, or of two lists, prompt by
+        prompt. Whatever `pooling_params` say, vectors have length 1 here."""
+        left, right = _prompts(data_1), _prompts(data_2)
+        if len(left) not in (1, len(right)):
+            raise InvalidRequest(
+                f"data_1 has {len(left)} prompts and data_2 {len(right)}; one, or as many on both"
+                " sides, are allowed",
+                param="data_1",
+            )
+        params = replace(pooling_params or PoolingParams(), normalize=True, use_activation=None)
+        results = self._pool([*left, *right], params, use_tqdm)
+        lefts, rights = results[: len(left)], results[len(left) :]
+        lefts = lefts * len(rights) if len(lefts) == 1 else lefts
+        return [as_score(one, other) for one, other in zip(lefts, rights, strict=True)]
 
     def get_tokenizer(self) -> Tokenizer:
         return self._engine.front.tokenizer
@@ -141,6 +204,23 @@ class LLM:
         text, content, cache_salt = _read_prompt(prompt)
         inputs = self._engine.front.inputs
         return _Prepared(inputs.completion(content, params, cache_salt=cache_salt), text)
+
+    def _pool(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        params: PoolingParams | Sequence[PoolingParams] | None,
+        use_tqdm: bool,
+    ) -> list[PoolingRequestOutput]:
+        batch = _prompts(prompts)
+        wishes = _spread(PoolingParams() if params is None else params, PoolingParams, len(batch))
+        requests = []
+        for prompt, wish in zip(batch, wishes, strict=True):
+            _, content, salt = _read_prompt(prompt)
+            request = self._engine.front.inputs.embedding(
+                content, wish, param="prompt", cache_salt=salt
+            )
+            requests.append(request)
+        return run_pooling(self._engine, requests, use_tqdm=use_tqdm)
 
     def _run(self, prepared: Sequence[_Prepared], use_tqdm: bool) -> list[RequestOutput]:
         tokenizer = self.get_tokenizer()
@@ -210,17 +290,17 @@ def _conversations(messages: Conversation | Sequence[Conversation]) -> list[Conv
 
 
 def _spread(
-    params: SamplingParams | Sequence[SamplingParams] | None, num_prompts: int
-) -> list[SamplingParams]:
+    params: Params | Sequence[Params], kind: type[Params], num_prompts: int
+) -> list[Params]:
     """One for each prompt."""
-    if params is None:
-        params = SamplingParams()
-    if isinstance(params, SamplingParams):
+    if isinstance(params, kind):
         return [params] * num_prompts
+    assert isinstance(params, Sequence)
     if len(params) != num_prompts:
+        name = "pooling_params" if kind is PoolingParams else "sampling_params"
         raise InvalidRequest(
-            f"{len(params)} sampling_params for {num_prompts} prompts; one for all,"
+            f"{len(params)} {name} for {num_prompts} prompts; one for all,"
             " or one for each is allowed",
-            param="sampling_params",
+            param=name,
         )
     return list(params)

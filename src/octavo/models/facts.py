@@ -28,6 +28,9 @@ MAX_CONTEXT_TOKENS = 1 << 27
 HEAD_DIM_MULTIPLE = 16
 """The native core walks heads in whole registers of 16 floats."""
 
+POOLING_TYPES = ("", "mean", "cls", "last", "")
+"""By ggml's number: none, and rank, which needs a head of its own, say nothing of embeddings."""
+
 UNSUPPORTED_KEYS = (
     "expert_count",
     "attention.clamp_kqv",
@@ -59,6 +62,7 @@ class DecoderFacts:
     attention_scale: float
     rope: RopeConfig
     ties_embeddings: bool
+    pooling_type: str
 
     def layer(self, *, sliding_window: int = 0, rope: RopeConfig | None = None) -> LayerConfig:
         return LayerConfig(
@@ -90,6 +94,7 @@ class DecoderFacts:
             logits_softcap=logits_softcap,
             embedding_scale=embedding_scale,
             ties_embeddings=self.ties_embeddings,
+            pooling_type=self.pooling_type,
         )
 
 
@@ -142,6 +147,7 @@ def read_decoder_facts(keys: Keys, *, has_rope_factors: bool = False) -> Decoder
         attention_scale=keys.real("attention.scale", 1e-6, 1e6, default=head_dim**-0.5),
         rope=_rope(keys, head_dim, has_rope_factors),
         ties_embeddings=OUTPUT not in keys.file.tensors,
+        pooling_type=POOLING_TYPES[keys.integer("pooling_type", 0, 4, default=0)],
     )
 
 

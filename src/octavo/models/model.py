@@ -19,6 +19,11 @@ class Model(Protocol):
         """Every tensor that `forward` uses, each once."""
         ...
 
+    @property
+    def norm(self) -> Weight:
+        """The root mean square norm (K,) before the head; its eps is the config's."""
+        ...
+
     def forward(self, ops: Ops[V]) -> V:
         """Logits [L, vocabulary] of the step that `ops` knows."""
         ...

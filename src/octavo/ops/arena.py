@@ -49,6 +49,8 @@ def plan_arena(program: Program, q8_row_bytes: Callable[[int], int]) -> ArenaPla
     `q8_row_bytes(width)` is the size of an int8 row in the native core.
     """
     uses = program.uses()
+    if program.hidden is not None:
+        uses[program.hidden.value].append(len(program.instructions))
     placements: dict[int, Placement] = {}
     for value in sorted(uses, key=lambda v: (uses[v][0], v)):
         info = program.values[value]

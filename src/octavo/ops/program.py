@@ -95,6 +95,15 @@ class Program:
     instructions: tuple[Instruction, ...]
     result: Columns
 
+    @property
+    def hidden(self) -> Columns | None:
+        """The rows [tokens, K] that last norm and head take theirs from, which embeddings are made
+        of. The arena keeps them until the next step."""
+        for instruction in self.instructions:
+            if instruction.kernel == "gather_rows" and isinstance(instruction.inputs[0], Columns):
+                return instruction.inputs[0]
+        return None
+
     def whole(self, value: int) -> Columns:
         return Columns(value, 0, self.values[value].width)
 

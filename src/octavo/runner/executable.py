@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # names of the stub alone
     from octavo.kernels._native import InstructionSpec, OperandSpec
 
 Logits = npt.NDArray[np.float32]
+Hidden = npt.NDArray[np.float32]
 
 _NONE: OperandSpec = (OperandKind.NONE, 0, 0, 0, 0, 0, 0, None)
 
@@ -38,6 +39,11 @@ class Executable(Protocol):
     def run(self) -> Logits:
         """Compute the step as its buffers now say; logits [logit rows, vocabulary], valid until
         the next run."""
+        ...
+
+    def hidden(self) -> Hidden:
+        """The rows [tokens, K] that last norm and head took theirs from in the latest run, valid
+        until the next one. Costs nothing."""
         ...
 
     def profile(self) -> list[float]:
@@ -80,6 +86,7 @@ class ProgramExecutable:
             (limits.max_tokens, limits.max_sequences, limits.max_logit_rows),
         )
         self._result = binding.operand(program.result)
+        self._hidden = binding.operand(program.hidden)
 
     def run(self) -> Logits:
         step = self._step
@@ -87,6 +94,9 @@ class ProgramExecutable:
             self._native_step, step.num_tokens, step.num_sequences, step.num_logit_rows
         )
         return self._native.view(self._result, step.num_logit_rows)
+
+    def hidden(self) -> Hidden:
+        return self._native.view(self._hidden, self._step.num_tokens)
 
     def profile(self) -> list[float]:
         step = self._step

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from octavo.config.engine import EngineConfig
 from octavo.core.model_config import ModelConfig
 from octavo.kernels._native import KvCache, ThreadPool
@@ -18,6 +21,7 @@ from octavo.runner.executable import ProgramExecutable
 from octavo.runner.memory import num_pages_for
 from octavo.runner.page_identity import page_identity
 from octavo.runner.page_memory import PageMemory
+from octavo.runner.pooler import HiddenPooler
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
 from octavo.runner.swap_buffer import SwapBuffer
@@ -26,6 +30,7 @@ from octavo.sampling.processors.registry import load_processors
 from octavo.sampling.sampler import Sampler
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.loader import (
+    LoadedWeights,
     Progress,
     check_quantization,
     check_weights,
@@ -76,6 +81,7 @@ def load_runner(
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
         pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity),
+        pooler=HiddenPooler(_vector(loaded, model.norm), model.config.norm_eps),
         sampler=Sampler(model.config.vocab_size, pool, config.isa, processors),
         stop_token_ids=stop_token_ids,
     )
@@ -101,6 +107,12 @@ def _tensors_of_config(config: ModelConfig) -> tuple[str, ...]:
     """Tensors that went into the facts and are no weights of their own."""
     has_factors = any(layer.rope.factors is not None for layer in config.layers)
     return (ROPE_FACTORS,) if has_factors else ()
+
+
+def _vector(loaded: LoadedWeights, weight: Weight) -> npt.NDArray[np.float32]:
+    held = loaded[weight.name]
+    assert isinstance(held, np.ndarray), "a norm is a vector"
+    return held
 
 
 def _swap_buffer(config: EngineConfig, page_bytes: int) -> SwapBuffer:

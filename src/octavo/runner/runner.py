@@ -1,4 +1,4 @@
-"""The runner: one step from what the scheduler wants to what came out. Fill, run, sample.
+"""The runner: one step from what the scheduler wants to what came out. Fill, run, sample, pool.
 
 Knows no requests, no pages' owners and no executable's kind.
 """
@@ -15,6 +15,7 @@ from octavo.core.sequence import PAGE_TOKENS, Sequence
 from octavo.ops.program import Program
 from octavo.runner.executable import Executable
 from octavo.runner.page_memory import PageMemory
+from octavo.runner.pooler import HiddenPooler
 from octavo.runner.step import Step
 from octavo.sampling.masks import MaskSource
 from octavo.sampling.sampler import Sampler
@@ -34,8 +35,8 @@ class Runner:
         executable: Executable,
         pages: PageMemory,
         sampler: Sampler,
+        pooler: HiddenPooler,
         stop_token_ids: frozenset[int],
-        masks: MaskSource | None = None,
     ) -> None:
         self.model = model
         self.num_pages = num_pages
@@ -44,7 +45,8 @@ class Runner:
         self._pages: PageMemory | None = pages
         self._sampler = sampler
         self._stop_token_ids = stop_token_ids
-        self.mask_source = masks
+        self._pooler = pooler
+        self.mask_source: MaskSource | None = None
         """Who computes masks while the program runs; None if no sequence asks for one."""
 
     @property
@@ -81,10 +83,12 @@ class Runner:
         pending = None if self.mask_source is None else self.mask_source.begin(scheduled)
         self._step.fill(scheduled)
         start = time.thread_time()
-        logits = self._open_executable().run()
+        executable = self._open_executable()
+        logits = executable.run()
         program_cpu_seconds = time.thread_time() - start
         masks = None if pending is None else pending.wait()
         results = self._sampler.sample(logits, scheduled, self._stop_token_ids, masks)
+        self._pooler.pool(executable.hidden, scheduled, results)
         return StepResult(
             results,
             self._sampler.num_undefined_rows,

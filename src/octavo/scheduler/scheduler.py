@@ -49,7 +49,7 @@ from octavo.scheduler.step_plan import (
     StepPlan,
     is_decoding,
     num_wanted_tokens,
-    wants_prompt_logprobs,
+    reads_prefix,
 )
 from octavo.scheduler.step_time import StepTimeModel, StepWork
 from octavo.scheduler.stopping import Finish, finish_of
@@ -344,7 +344,7 @@ class Scheduler:
         return "" if self._give_pages(sequence) else "pages"
 
     def _awaits_prefix(self, sequence: Sequence) -> bool:
-        return not wants_prompt_logprobs(sequence) and self.kv.is_prefix_coming(sequence)
+        return reads_prefix(sequence) and self.kv.is_prefix_coming(sequence)
 
     def _give_pages(self, sequence: Sequence) -> bool:
         """Pages for all its tokens, if all promises, its own included, stay covered."""
@@ -364,11 +364,11 @@ class Scheduler:
         return given
 
     def _allocate(self, sequence: Sequence, num_reserved: int) -> bool:
-        """Pages for a newcomer. Prompt logprobs need every row, so the cache cannot serve them."""
+        """Pages for a newcomer."""
         allocated = self.kv.allocate(
             sequence,
             num_reserved_pages=num_reserved,
-            use_prefix=not wants_prompt_logprobs(sequence),
+            use_prefix=reads_prefix(sequence),
         )
         if allocated and sequence.num_preemptions == 0:
             sequence.num_cached_tokens = sequence.num_computed_tokens
@@ -415,6 +415,7 @@ class Scheduler:
     def _advance(self, scheduled: ScheduledSequence, result: SequenceResult) -> SequenceUpdate:
         sequence = scheduled.sequence
         sequence.num_computed_tokens = scheduled.start + scheduled.num_tokens
+        sequence.pooled = result.pooled
         self.kv.commit(sequence)
         self._ready.charge(self._tickets[sequence], scheduled.num_tokens)
         if self._followers and sequence.num_computed_tokens >= sequence.num_prompt_tokens:

@@ -36,6 +36,13 @@ def wants_prompt_logprobs(sequence: Sequence) -> bool:
     )
 
 
+def reads_prefix(sequence: Sequence) -> bool:
+    """Whether it may begin with cached pages: not where something is made of every token's row."""
+    pooling = sequence.request.pooling
+    needs_every_token = pooling is not None and pooling.needs_every_token
+    return not needs_every_token and not wants_prompt_logprobs(sequence)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimits:
     """What one step may hold. `max_logit_rows` bounds the rows whose logits are computed: one per

@@ -26,9 +26,11 @@ def finish_of(
 ) -> Finish | None:
     """Whether `sequence`, whose last token has just been computed or drawn, is complete.
 
-    A stop token wins over the length limits, and these over a repetition. Neither stop tokens nor
-    repetitions count before `min_tokens` are there.
+    One that becomes a vector is. A stop token wins over the length limits, and these over a
+    repetition. Neither stop tokens nor repetitions count before `min_tokens` are there.
     """
+    if sequence.request.pooling is not None:
+        return Finish("stop")
     params = sequence.params
     num_tokens = len(sequence.token_ids)
     num_output = num_tokens - sequence.num_prompt_tokens

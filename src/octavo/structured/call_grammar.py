@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Final
 
 from octavo.core.tools import Tool
 from octavo.parsing.call_style import CallStyle
 from octavo.structured.argument_rules import ArgumentRules
 from octavo.structured.lark_text import LarkSpelling
 from octavo.structured.task import SchemaPart
+
+MAX_CALLS: Final = 16
+"""Small models that may call once more do so for ever."""
 
 
 class CallGrammar:
@@ -27,7 +31,7 @@ class CallGrammar:
         self.parts: list[SchemaPart] = []
         self.rules: list[str] = []
         word = spelling.word
-        more = "" if is_single else f"({word(style.separator)} call)*"
+        more = "" if is_single else f"({word(style.separator)} call){{0,{MAX_CALLS - 1}}}"
         self.rules.append(f"calls: {word(style.begin)} call {more} {word(style.end)}")
         self.rules.append("call: " + " | ".join(f"call_{number}" for number in range(len(tools))))
         for number, tool in enumerate(tools):

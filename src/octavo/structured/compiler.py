@@ -48,7 +48,7 @@ class GrammarCompiler:
 
     def compile(self, task: GrammarTask) -> str:
         """The text of a grammar that compiles. Raises `InvalidRequest`, naming the field and the
-        place in it."""
+        place in it. What took too long is not remembered: the machine may have been busy."""
         body = msgspec.msgpack.encode(task)
         answer = self._cache.get(body)
         if answer is None:
@@ -82,7 +82,8 @@ class GrammarCompiler:
             return msgspec.msgpack.decode(worker.ask(body), type=Answer)
         except WorkerFailed as error:
             self._drop_worker()
-            return Answer(error=f"{task.param.rpartition('.')[2]}: {error}", param=task.param)
+            name = task.param.rpartition(".")[2]
+            raise InvalidRequest(f"{name}: {error}", param=task.param) from None
 
     def _drop_worker(self) -> None:
         if self._worker is not None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import UNSET, UnsetType
@@ -15,6 +16,7 @@ from starlette.responses import Response
 from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
+from octavo.entrypoints.openai.body import EngineBody
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, ErrorDetail, error_detail
 from octavo.entrypoints.openai.generation_request import GenerationRequest, StreamOptions
@@ -135,21 +137,13 @@ async def collect(generation: Generation) -> tuple[list[ChoiceRecord], Usage]:
 
 
 async def respond_apart(
-    incoming: Incoming,
-    body: GenerationRequest,
-    turn: Turn,
-    answer: Answer,
-) -> Callable[[], Awaitable[Response]]:
-    """Admit, and return what answers as if nobody could go away. It must be awaited, once."""
+    incoming: Incoming, body: GenerationRequest, turn: Turn, answer: Answer
+) -> asyncio.Task[Response]:
+    """Admit, and answer in a task that goes on when the client goes away. Raises `RequestError`."""
     ticket = await incoming.admit(body, turn.params, turn.prompts, answer.id)
-
-    async def work() -> Response:
-        try:
-            return await _whole(incoming, body, ticket, turn, answer)
-        finally:
-            ticket.close()
-
-    return work
+    task = asyncio.create_task(_whole(incoming, body, ticket, turn, answer))
+    task.add_done_callback(lambda _: ticket.close())
+    return task
 
 
 async def respond(
@@ -182,7 +176,7 @@ async def respond(
 async def _begin(
     incoming: Incoming, body: GenerationRequest, ticket: Ticket, turn: Turn
 ) -> Generation:
-    scheduling = _Scheduling.of(incoming, body)
+    scheduling = Scheduling.of(incoming, body)
     requests = await turn.make_requests()
     client = incoming.context.client
     return ticket.submit(client, [scheduling.mark(one) for one in requests])
@@ -194,7 +188,7 @@ async def _whole(
     return await answer.whole(await _begin(incoming, body, ticket, turn))
 
 
-class _Scheduling(NamedTuple):
+class Scheduling(NamedTuple):
     """What the engine is to know of a request beyond its tokens."""
 
     tenant: str
@@ -203,7 +197,7 @@ class _Scheduling(NamedTuple):
     deadline: float | None
 
     @classmethod
-    def of(cls, incoming: Incoming, body: GenerationRequest) -> _Scheduling:
+    def of(cls, incoming: Incoming, body: EngineBody) -> Scheduling:
         return cls(
             incoming.tenant,
             incoming.limits.weight,

@@ -30,6 +30,7 @@ from octavo.entrypoints.openai.errors import (
 from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
 from octavo.entrypoints.openai.openapi import ApiDocument
 from octavo.entrypoints.openai.request_id import REQUEST_ID_HEADER, Application
+from octavo.entrypoints.openai.responses_api.store import ResponseStore
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.scheduler.admission.admission import Admission
@@ -62,7 +63,16 @@ def build_app(
     share = PatientShare.of(model.max_num_seqs, options.batch_num_seqs)
     open_requests = OpenRequests(admission, metrics.refused, share)
     app.state.context = ServerContext(
-        client, inputs, model, options, metrics, tenants, open_requests, steps, batches
+        client,
+        inputs,
+        model,
+        options,
+        metrics,
+        tenants,
+        open_requests,
+        steps,
+        ResponseStore(options.response_store_bytes, options.response_store_count),
+        batches,
     )
     app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
     app.state.document = ApiDocument(ENDPOINTS)

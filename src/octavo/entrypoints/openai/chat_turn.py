@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from octavo.core.request import EngineRequest
+from octavo.core.ranges import check_integer
+from octavo.core.request import EngineRequest, ThinkingBudget
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.context import Incoming
 from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.parsed_answers import ParsedAnswers
+from octavo.entrypoints.openai.parsed_answers import ParsedAnswers, Reading
 from octavo.entrypoints.openai.sampling import chat_params
 from octavo.entrypoints.openai.template_fields import (
     checked_documents,
@@ -33,6 +34,7 @@ class ChatTurn:
     def __init__(self, incoming: Incoming, body: ChatRequest) -> None:
         context = incoming.context
         self._incoming = incoming
+        self._inputs = context.inputs
         self._body = body
         self.params = chat_params(body)
         self._form = answer_form(
@@ -43,12 +45,12 @@ class ChatTurn:
             body.add_generation_prompt, is_continued=body.continue_final_message
         )
         self._reasoning_state: ReasoningState = "none"
+        self._reasoning_tokens = self._form.reasoning_tokens(context.inputs.tokenizer)
+        self._check_thinking()
         if self.params.use_beam_search and not self._form.is_free:
-            raise UnsupportedParameter(
-                "use_beam_search is given with tools that must be called or are strict; drawn "
-                "answers may have them",
-                param="use_beam_search",
-                code="unsupported_parameter",
+            raise _unsupported(
+                "use_beam_search",
+                "is given with tools that must be called or are strict; drawn answers may have any",
             )
 
     @property
@@ -68,37 +70,68 @@ class ChatTurn:
         return [[*self._body.messages, self._template_kwargs]]
 
     async def make_requests(self) -> list[EngineRequest]:
-        incoming, inputs, form = self._incoming, self._incoming.context.inputs, self._form
+        inputs, form = self._inputs, self._form
         ids = await self.prompt_ids()
-        state = self._reasoning_state = form.reasoning_state(inputs.tokenizer, ids)
-        grammar = ""
-        if not form.is_free:
-            tried = await incoming.compiled(self._body, form.task(state))
-            grammar = form.grammar(tried, state, inputs.tokenizer)
+        state = form.reasoning_state(inputs.tokenizer, ids)
+        thinking = self._thinking(state)
+        if thinking is not None and state == "open" and thinking.max_tokens == 0:
+            ids, state, thinking = [*ids, thinking.end_token_id], "closed", None
+        self._reasoning_state = state
+        grammar = "" if form.is_free else await self._grammar(state)
         request = inputs.request(
             ids,
             self.params,
             param="messages",
-            cache_salt=incoming.cache_salt(self._body),
+            cache_salt=self._incoming.cache_salt(self._body),
             grammar=grammar,
             shown_token_ids=form.shown_token_ids(inputs.tokenizer),
+            thinking=thinking,
         )
         return [request]
+
+    async def _grammar(self, state: ReasoningState) -> str:
+        incoming, form = self._incoming, self._form
+        task = await incoming.work(lambda: form.task(state))
+        tried = await incoming.compiled(self._body, task)
+        return await incoming.work(lambda: form.grammar(tried, state, self._inputs.tokenizer))
+
+    def _thinking(self, state: ReasoningState) -> ThinkingBudget | None:
+        budget = self._body.thinking_token_budget
+        if budget is None or self._reasoning_tokens is None or state == "closed":
+            return None
+        begin, end = self._reasoning_tokens
+        return ThinkingBudget(budget, end, begin if state == "none" else None)
+
+    def _check_thinking(self) -> None:
+        """Raises `InvalidRequest` or `UnsupportedParameter`."""
+        name, budget = "thinking_token_budget", self._body.thinking_token_budget
+        if budget is None:
+            return
+        check_integer(name, budget, 0, 2**31 - 1)
+        if self._reasoning_tokens is None:
+            raise _unsupported(name, "is given; this model marks no reasoning by tokens")
+        if self.params.logprobs is not None or self.params.picks_best:
+            raise _unsupported(
+                name,
+                "is given with logprobs, best_of or use_beam_search; the token that ends the "
+                "reasoning is not drawn",
+            )
 
     async def prompt_ids(self) -> list[int]:
         """What the model is given to read."""
         return await self._incoming.work(self._encode)
 
     def answers(self, generation: Generation) -> ParsedAnswers:
-        return ParsedAnswers(
-            generation,
+        reading = Reading(
             self._form,
-            reasoning_state=self._reasoning_state,
-            include_reasoning=self._body.include_reasoning,
+            self._reasoning_state,
+            self._reasoning_tokens,
+            self._body.include_reasoning,
         )
+        return ParsedAnswers(generation, reading)
 
     def _encode(self) -> list[int]:
-        return self._incoming.context.inputs.encode_messages(
+        return self._inputs.encode_messages(
             self._body.messages,
             add_generation_prompt=self._adds_prompt,
             continue_final_message=self._body.continue_final_message,
@@ -130,8 +163,8 @@ def _effort(effort: str, known: frozenset[str]) -> dict[str, object]:
 
 
 def _unknown_to_template(name: str, what: str) -> UnsupportedParameter:
-    return UnsupportedParameter(
-        f"{name} {what}; the chat template of this model has no place for it",
-        param=name,
-        code="unsupported_parameter",
-    )
+    return _unsupported(name, f"{what}; the chat template of this model has no place for it")
+
+
+def _unsupported(name: str, what: str) -> UnsupportedParameter:
+    return UnsupportedParameter(f"{name} {what}", param=name, code="unsupported_parameter")

@@ -6,7 +6,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -15,7 +15,7 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.client import EngineClient
-from octavo.engine.input_processor import InputProcessor
+from octavo.engine.input_processor import NO_ANSWER, InputProcessor
 from octavo.engine.step_log import StepLog
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, deadline_of, demand_of, priority_of
 from octavo.entrypoints.openai.batches.entries import Entry
@@ -25,11 +25,13 @@ from octavo.entrypoints.openai.open_requests import OpenRequests, Ticket
 from octavo.entrypoints.openai.request_id import name_request, request_id_of
 from octavo.entrypoints.openai.request_limits import check_limits
 from octavo.entrypoints.openai.requests import decode_request
+from octavo.entrypoints.openai.responses_api.store import ResponseStore
 from octavo.entrypoints.openai.structured import in_terms_of
 from octavo.entrypoints.openai.structured_fields import StructuredFields
 from octavo.errors import InvalidRequest, ModelNotFound, RequestTimeout, RequestTooLarge
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import NO_DIALECTS, Dialects
+from octavo.scheduler.admission.demand import Demand
 from octavo.structured.task import GrammarTask
 
 Body = TypeVar("Body", bound=RequestBody)
@@ -63,6 +65,7 @@ class ServerContext:
     tenants: Tenants
     open_requests: OpenRequests
     steps: StepLog
+    responses: ResponseStore
     batches: BatchService | None = None
 
 
@@ -130,6 +133,28 @@ class Incoming:
             )
         deadline, priority = self.deadline(body), self.priority(body)
         demand = await self.work(lambda: demand_of(prompts, params, deadline, priority))
+        return await self._admit(body, demand, response_id)
+
+    async def admit_texts(
+        self, body: EngineBody, texts: Sequence[object], response_id: str
+    ) -> Ticket:
+        """For texts that become vectors. Not all of them are in the engine at the same time.
+
+        Raises as `admit`.
+        """
+        options = self.context.options
+        if len(texts) > options.max_inputs_per_request:
+            raise InvalidRequest(
+                f"the request has {len(texts)} texts; at most {options.max_inputs_per_request} are"
+                " allowed (see --max-inputs-per-request)"
+            )
+        deadline, priority = self.deadline(body), self.priority(body)
+        demand = await self.work(lambda: demand_of(texts, NO_ANSWER, deadline, priority))
+        num_sequences = min(demand.num_sequences, options.max_sequences_per_request)
+        demand = replace(demand, num_sequences=num_sequences)
+        return await self._admit(body, demand, response_id)
+
+    async def _admit(self, body: EngineBody, demand: Demand, response_id: str) -> Ticket:
         labels = (request_id_of(self.request), body.request_id)
         names = {response_id, *filter(None, labels)}
         if self.entry is None:

@@ -24,6 +24,8 @@ from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.openapi import show_document
+from octavo.entrypoints.openai.pooling_endpoints import POOLING_ENDPOINTS
+from octavo.entrypoints.openai.responses_api.endpoints import RESPONSE_ENDPOINTS
 from octavo.entrypoints.openai.utility_requests import (
     AbortBody,
     DetokenizeRequest,
@@ -56,6 +58,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         answer=responses.CompletionBody,
         event=responses.CompletionBody,
     ),
+    *POOLING_ENDPOINTS,
+    *RESPONSE_ENDPOINTS,
     Endpoint(
         method="POST",
         path="/v1/files",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
+from octavo.config.server import MAX_TIMEOUT_SECONDS
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import (
     MAX_BEAM_WIDTH,
@@ -29,6 +30,9 @@ FIELD_RANGES: Final = MappingProxyType(
             Range("beam_width", 1, MAX_BEAM_WIDTH),
             Range("top_logprobs", 0, MAX_LOGPROBS),
             Range("max_completion_tokens", 0, 2**31 - 1),
+            Range("dimensions", 1, 2**31 - 1),
+            Range("top_n", 0, 2**31 - 1),
+            Range("timeout", 0.0, float(MAX_TIMEOUT_SECONDS), low_open=True),
             STREAM_INTERVAL,
         )
     }

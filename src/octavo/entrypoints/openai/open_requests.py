@@ -65,12 +65,23 @@ class Ticket:
         self.is_patient = is_patient
         self.streams: list[OutputStream] = []
         self.num_output_tokens = 0
+        self.is_aborted = False
 
     def submit(self, client: EngineClient, requests: Sequence[EngineRequest]) -> Generation:
-        self._owner.tokenised(self, sum(len(request.prompt_token_ids) for request in requests))
+        self.tokenised(sum(len(request.prompt_token_ids) for request in requests))
         for request in requests:
-            self.streams.append(client.submit(request))
+            self.open(client, request)
         return Generation(self, requests)
+
+    def open(self, client: EngineClient, request: EngineRequest) -> OutputStream:
+        """One request whose tokens have been counted. Raises `EngineDead`."""
+        stream = client.submit(request)
+        self.streams.append(stream)
+        return stream
+
+    def tokenised(self, num_prompt_tokens: int) -> None:
+        """All prompts together have so many tokens."""
+        self._owner.tokenised(self, num_prompt_tokens)
 
     def started(self) -> None:
         """Something has come of every prompt."""
@@ -134,7 +145,7 @@ class Generation:
                     self._hear(prompt_index)
                 choice = prompt_index * self.n + output.index
                 if output.finish_reason == "error":
-                    self._failure = _failure_of(output)
+                    self._failure = failure_of(output)
                     output = replace(output, finish_reason=None)
                     if not output.token_ids:
                         continue
@@ -151,7 +162,7 @@ class Generation:
             self._waiter.set_result(None)
 
 
-def _failure_of(output: SequenceOutput) -> RequestError:
+def failure_of(output: SequenceOutput) -> RequestError:
     if output.error == DEADLINE_EXCEEDED:
         return DeadlineExceeded(DEADLINE_EXCEEDED)
     if output.error == FORM_NOT_KEPT:
@@ -291,6 +302,7 @@ class OpenRequests:
             if ticket.tenant == tenant and not wanted.isdisjoint(ticket.names)
         ]
         for ticket in found:
+            ticket.is_aborted = True
             for stream in ticket.streams:
                 client.abort(stream.request_id)
         return len(found)

@@ -20,7 +20,6 @@ from octavo.core.ranges import Range
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER
 from octavo.entrypoints.openai.body import EngineBody, RequestBody
 from octavo.entrypoints.openai.endpoint import Endpoint
-from octavo.entrypoints.openai.errors import ErrorBody
 from octavo.entrypoints.openai.field_ranges import FIELD_RANGES
 from octavo.entrypoints.openai.requests import neutral_values, unsupported_fields
 from octavo.entrypoints.openai.strict_json import Json
@@ -79,7 +78,7 @@ def openapi_document(endpoints: Iterable[Endpoint]) -> Schema:
 
 
 def _kinds(endpoint: Endpoint) -> Iterable[object]:
-    named = (ErrorBody, endpoint.request, endpoint.form, endpoint.answer, endpoint.event)
+    named = (endpoint.error, endpoint.request, endpoint.form, endpoint.answer, endpoint.event)
     return (kind for kind in named if kind is not None)
 
 
@@ -106,7 +105,7 @@ class _Describer:
         for status in error_statuses(endpoint):
             answers[str(status)] = {
                 "description": HTTPStatus(status).phrase,
-                "content": {"application/json": {"schema": self._references[ErrorBody]}},
+                "content": {"application/json": {"schema": self._references[endpoint.error]}},
             }
         operation: Schema = {
             "summary": endpoint.summary,
@@ -131,7 +130,8 @@ class _Describer:
         if endpoint.answer is not None:
             content["application/json"] = {"schema": self._references[endpoint.answer]}
         if endpoint.event is not None:
-            events = f"Each event's data is a {endpoint.event.__name__}, the last one [DONE]."
+            events = f"Each event's data is a {endpoint.event.__name__}"
+            events += ", the last one [DONE]." if endpoint.has_end_mark else "."
             content["text/event-stream"] = {"schema": {"type": "string", "description": events}}
         return content
 
@@ -143,7 +143,7 @@ def _parameters(endpoint: Endpoint) -> Iterable[Schema]:
         schema = msgspec.json.schema(kind)
         yield {"name": name, "in": "query", "required": False, "schema": schema}
     if endpoint.request is not None and issubclass(endpoint.request, EngineBody):
-        seconds: Schema = {"type": "number", "exclusiveMinimum": 0}
+        seconds = _in_range({"type": "number"}, FIELD_RANGES["timeout"])
         yield {"name": TIMEOUT_HEADER, "in": "header", "required": False, "schema": seconds}
 
 

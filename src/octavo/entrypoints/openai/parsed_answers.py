@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from octavo.core.outputs import SequenceOutput
-from octavo.engine.answer_form import AnswerForm
+from octavo.engine.answer_form import AnswerForm, ReasoningTokens
 from octavo.entrypoints.openai.answers import ChoiceRecord, wire_finish_reason
 from octavo.entrypoints.openai.open_requests import Generation
 from octavo.entrypoints.openai.responses import FinishReason
@@ -48,27 +48,33 @@ class WholeAnswer:
     finish_reason: FinishReason
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How an answer is to be read. `state` is where its prompt ends, and `tokens` are the marks of
+    reasoning, if they are tokens. Without `include_reasoning` nobody hears of that."""
+
+    form: AnswerForm
+    state: ReasoningState = "none"
+    tokens: ReasoningTokens | None = None
+    include_reasoning: bool = True
+
+
 class ParsedAnswers:
     """The choices of one generation: `parse` is given each of its outputs, which `counter` then has
     counted."""
 
-    def __init__(
-        self,
-        generation: Generation,
-        form: AnswerForm,
-        *,
-        reasoning_state: ReasoningState,
-        include_reasoning: bool,
-    ) -> None:
+    def __init__(self, generation: Generation, reading: Reading) -> None:
         self._generation = generation
         self.counter = UsageCounter(generation.requests)
-        self._choices = [
-            _Choice(form, reasoning_state, include_reasoning=include_reasoning)
-            for _ in range(generation.num_choices)
-        ]
+        if reading.tokens is not None:
+            self.counter.num_reasoning_tokens = 0
+        self._choices = [_Choice(reading) for _ in range(generation.num_choices)]
 
     def parse(self, choice: int, output: SequenceOutput) -> AnswerDelta:
         self.counter.add(choice, output)
+        if self.counter.num_reasoning_tokens is not None:
+            num_tokens = self._choices[choice].num_reasoning(output.token_ids)
+            self.counter.num_reasoning_tokens += num_tokens
         return self._choices[choice].delta(choice, output)
 
     async def collect(self) -> list[WholeAnswer]:
@@ -91,15 +97,29 @@ class ParsedAnswers:
 class _Choice:
     """One answer's parser, and what the client wants to see of what it finds."""
 
-    def __init__(
-        self, form: AnswerForm, reasoning_state: ReasoningState, *, include_reasoning: bool
-    ) -> None:
+    def __init__(self, reading: Reading) -> None:
+        self._form = reading.form
         self._parser: OutputParser | None = None
-        if not form.is_plain:
-            self._parser = form.parser(reasoning_state)
-        self._form = form
-        self._include_reasoning = include_reasoning
+        if not self._form.is_plain:
+            self._parser = self._form.parser(reading.state)
+        self._reading = reading
+        self._is_reasoning = reading.state == "open"
+        self._is_at_start = True
         self._has_calls = False
+
+    def num_reasoning(self, token_ids: Sequence[int]) -> int:
+        """How many of the next tokens stand between the marks of reasoning."""
+        tokens, num_tokens = self._reading.tokens, 0
+        assert tokens is not None
+        for token_id in token_ids:
+            if self._is_reasoning and token_id == tokens.end:
+                self._is_reasoning = False
+            elif self._is_at_start and token_id == tokens.begin:
+                self._is_reasoning = True
+            else:
+                num_tokens += self._is_reasoning
+            self._is_at_start = False
+        return num_tokens
 
     def delta(self, choice: int, output: SequenceOutput) -> AnswerDelta:
         events = self._events(output.text, is_last=output.finish_reason is not None)
@@ -125,7 +145,7 @@ class _Choice:
     def _is_seen(self, event: Event) -> bool:
         match event:
             case ReasoningDelta():
-                return self._include_reasoning
+                return self._reading.include_reasoning
             case ToolCallStart(index) | ArgumentsDelta(index) | ToolCallEnd(index):
                 return index == 0 or not self._form.is_single
         return True

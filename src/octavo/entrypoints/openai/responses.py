@@ -17,11 +17,18 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int = 0
 
 
+class CompletionTokensDetails(msgspec.Struct, frozen=True):
+    reasoning_tokens: int
+
+
 class Usage(msgspec.Struct, frozen=True):
+    """The details of the completion are there where the model marks its reasoning by tokens."""
+
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
 
 
 class TopLogprob(msgspec.Struct, frozen=True):

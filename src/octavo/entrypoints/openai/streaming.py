@@ -25,6 +25,11 @@ def event(body: object) -> bytes:
     return b"data: " + _ENCODER.encode(body) + b"\n\n"
 
 
+def named_event(name: str, body: object) -> bytes:
+    """One event of a type that readers tell it by."""
+    return b"event: " + name.encode() + b"\n" + event(body)
+
+
 class TextEvent:
     """An event of which only one text changes: the rest is encoded once."""
 

@@ -48,7 +48,8 @@ class ToolChoiceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolFields(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What only chats have of it. `thinking_token_budget` is how long a reasoning may be."""
+    """What only chats have of it. `thinking_token_budget` is how many tokens of reasoning there may
+    be."""
 
     tools: list[ToolBody] | None = None
     tool_choice: Literal["none", "auto", "required"] | ToolChoiceBody | None = None
@@ -57,6 +58,6 @@ class ToolFields(GenerationRequest, frozen=True, kw_only=True, forbid_unknown_fi
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
         None
     )
-    thinking_token_budget: Unsupported = None
+    thinking_token_budget: int | None = None
     functions: Unsupported = None
     function_call: Unsupported = None

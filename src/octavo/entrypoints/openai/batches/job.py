@@ -179,7 +179,8 @@ class BatchJob:
         await self._close(ending)
 
     async def _close(self, ending: Ending) -> None:
-        self._files.release(self.batch.input_file_id)
+        if self.batch.is_open:
+            self._files.release(self.batch.input_file_id)
         self.batch.status = ending
         setattr(self.batch, f"{ending}_at", self._now())
         await self._batches.save(self.record)

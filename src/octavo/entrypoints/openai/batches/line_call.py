@@ -24,7 +24,10 @@ from octavo.entrypoints.openai.batches.lines import LineRecord, LineResponse, Re
 from octavo.entrypoints.openai.chat import create_chat_completion
 from octavo.entrypoints.openai.completions import create_completion
 from octavo.entrypoints.openai.context import ServerContext
+from octavo.entrypoints.openai.embeddings import create_embeddings
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_response, json_response
+from octavo.entrypoints.openai.responses_api.routes import create_response
+from octavo.entrypoints.openai.similarity import create_rerank, create_score
 from octavo.errors import (
     CapacityError,
     DeadlineUnreachable,
@@ -42,6 +45,10 @@ ENDPOINTS: Endpoints = MappingProxyType(
     {
         "/v1/chat/completions": create_chat_completion,
         "/v1/completions": create_completion,
+        "/v1/embeddings": create_embeddings,
+        **dict.fromkeys(("/score", "/v1/score"), create_score),
+        **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), create_rerank),
+        "/v1/responses": create_response,
     }
 )
 MAX_ENGINE_DEATHS = 3

@@ -17,7 +17,7 @@ from tests.server.harness import Brake, Json, Server, Setup, run
 from tests.server.random_requests import SCRIPTS, TEMPLATE, random_request
 
 NUM_REQUESTS = 500
-NUM_PARTS = 10
+NUM_PARTS = 20
 NUM_AT_ONCE = 4
 
 

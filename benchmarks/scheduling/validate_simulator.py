@@ -1,17 +1,16 @@
 """The simulator beside the real server: one machine, one trace, both sets of figures.
 
-    PYTHONPATH=src:. python -m benchmarks.scheduling.validate_simulator [MODEL] [--rounds 3]
-        [--shares 0.3 0.6 0.8] [--seconds 6] [--input-len uniform:20:120]
+    PYTHONPATH=src:. python -m benchmarks.scheduling.validate_simulator [MODEL] [--rounds 5]
+        [--shares 0.3 0.5 0.7] [--seconds 4] [--input-len uniform:20:120]
         [--output-len uniform:8:40] [--json FILE]
 
 Starts octavo's server and, in each round, sends Poisson arrivals at shares of its capacity: the
-same times and lengths in every round, other words. Before and after each load closed loops run, in
-which the server measures its steps. What the simulator gets beside the trace is a profile fitted to
-these two, and to nothing of the load itself: a shared machine is not the same a minute later.
-Answers have their full length in both.
+same times and lengths in every round, other words. Before each round and after the last, closed
+loops run in which the server measures its steps. What the simulator gets beside the trace is a
+profile fitted to these, and to nothing of the loads. Answers have their full length in both.
 
-Printed are the server's figures and the simulator's over all rounds, the simulator's error, and
-how far the server's rounds are from each other: what one machine does with one trace.
+Printed are the server's figures (medians of the rounds), the simulator's, its error, and the
+difference of the server's least and most round: what one machine does with one trace.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import median
 
 from benchmarks.peers.octavo import octavo_server
 from benchmarks.peers.server import HttpContender
@@ -70,21 +70,16 @@ class Answers:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """The same trace in one round, and with a profile of the same seconds."""
-
-    server: Answers
-    simulator: Answers
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     load: str
     name: str
-    server: float
     rounds: Sequence[float]
     simulator: float
+
+    @property
+    def server(self) -> float:
+        return median(self.rounds)
 
     @property
     def error(self) -> float:
@@ -92,7 +87,7 @@ class Figure:
 
     @property
     def spread(self) -> float:
-        """The server's own: from the least to the most of its rounds."""
+        """The server's own."""
         return (max(self.rounds) - min(self.rounds)) / self.server
 
 
@@ -122,9 +117,10 @@ def main() -> None:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", nargs="?", default="smollm2")
-    parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.6, 0.8])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=6.0, help="of each load in each round")
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.3, 0.5, 0.7])
+    parser.add_argument("--rates", type=float, nargs="+", help="requests a second, not shares")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4.0, help="of each load in each round")
     parser.add_argument("--input-len", default="uniform:20:120")
     parser.add_argument("--output-len", default="uniform:8:40")
     parser.add_argument("--server", nargs="*", default=[], metavar="FLAG=VALUE")
@@ -142,25 +138,22 @@ async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]
         num_asked=1,
     )
     await observe_once(server, plan, 0)  # the first ones are slow
-    observed = [await observe_once(server, plan, 1)]
+    observed = [await observe_once(server, plan, number) for number in (1, 2)]
     capacity = simulated_capacity(setup_of(observed, pages), arguments)
     print(f"capacity, simulated: {capacity:.1f} requests/s", flush=True)
-    traces = [
-        trace_of(arguments, share * capacity, seed) for seed, share in enumerate(arguments.shares)
-    ]
-    found: list[list[Pair]] = [[] for _ in traces]
+    rates = arguments.rates or [share * capacity for share in arguments.shares]
+    traces = [trace_of(arguments, rate, seed) for seed, rate in enumerate(rates)]
+    rounds: list[list[Answers]] = []
     for number in range(arguments.rounds):
-        for trace, pairs in zip(traces, found, strict=True):
-            server_answers = await send(server, trace, number)
-            observed.append(await observe_once(server, plan, len(observed) + 1))
-            setup = setup_of(observed[-2:], pages)
-            pairs.append(Pair(server_answers, simulated(setup, trace, server_answers)))
+        rounds.append([await send(server, trace, number) for trace in traces])
+        observed.append(await observe_once(server, plan, number + 3))
+    setup = setup_of(observed, pages)
     for line in setup.times.assumptions:
         print(line)
     return [
         figure
-        for trace, pairs in zip(traces, found, strict=True)
-        for figure in figures_of(trace, pairs)
+        for trace, answers in zip(traces, zip(*rounds, strict=True), strict=True)
+        for figure in figures_of(trace, answers, setup)
     ]
 
 
@@ -237,32 +230,25 @@ def workload(arguments: argparse.Namespace, num_prompts: int, seed: int) -> Work
     )
 
 
-def figures_of(trace: Trace, pairs: Sequence[Pair]) -> Iterator[Figure]:
-    server = figures([pair.server for pair in pairs])
-    simulator = figures([pair.simulator for pair in pairs])
-    rounds = [figures([pair.server]) for pair in pairs]
-    for name, value in server.items():
+def figures_of(trace: Trace, rounds: Sequence[Answers], setup: Setup) -> Iterator[Figure]:
+    simulator = figures(simulated(setup, trace, rounds[0]))
+    server = [figures(answers) for answers in rounds]
+    for name, value in simulator.items():
         yield Figure(
             load=f"{trace.rate:.1f}/s",
             name=name,
-            server=value,
-            rounds=[one[name] for one in rounds],
-            simulator=simulator[name],
+            rounds=[one[name] for one in server],
+            simulator=value,
         )
 
 
-def figures(rounds: Sequence[Answers]) -> Mapping[str, float]:
-    """Of all requests of the rounds; milliseconds but for the first."""
-    num_tokens = sum(one.num_output_tokens for one in rounds)
-    samples = {
-        name: sorted(seconds for one in rounds for seconds in getattr(one, name))
-        for name in ("ttft", "tpot", "latency")
-    }
+def figures(answers: Answers) -> Mapping[str, float]:
+    """Milliseconds but for the first."""
     return {
-        "output tokens/s": num_tokens / sum(one.seconds for one in rounds),
+        "output tokens/s": answers.num_output_tokens / answers.seconds,
         **{
-            f"{name} p{percent}, ms": 1e3 * percentile(values, percent)
-            for name, values in samples.items()
+            f"{name} p{percent}, ms": 1e3 * percentile(sorted(getattr(answers, name)), percent)
+            for name in ("ttft", "tpot", "latency")
             for percent in PERCENTS
         },
     }

@@ -174,6 +174,25 @@ def test_idleness_is_no_stall() -> None:
     _run(scenario, SupervisionLimits(stall_seconds=1.0, watch_interval_seconds=0.05))
 
 
+def test_an_engine_that_stood_still_together_with_its_front_goes_on_where_it_was() -> None:
+    async def scenario(client: ChildEngine) -> None:
+        stream = client.submit(tiny_request("r", FOREVER))
+        await anext(stream)
+        pid = client.process_id
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(0.2)  # what it said before is heard
+        time.sleep(1.5)  # the front stands still as well
+        await asyncio.sleep(0.2)
+        os.kill(pid, signal.SIGCONT)
+        await _until_healthy(client)
+        assert client.process_id == pid
+        assert (await anext(stream)).token_ids
+        stream.close()
+
+    _run(scenario, SupervisionLimits(stall_seconds=1.0, watch_interval_seconds=0.05))
+
+
 def test_it_gives_up_after_too_many_crashes() -> None:
     limits = SupervisionLimits(first_backoff_seconds=0.01, max_num_crashes=2)
 

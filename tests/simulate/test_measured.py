@@ -60,6 +60,11 @@ def test_a_fit_finds_what_the_samples_were_made_of() -> None:
     assert found.typical_error < 0.01
 
 
+def test_equal_steps_of_unequal_times_cost_their_mean() -> None:
+    found = fit([Sample([load(1)], seconds) for seconds in (0.01, 0.01, 0.04)], "m", "x")
+    assert MeasuredTimes(found).seconds(load(1)) == pytest.approx(0.02)
+
+
 def test_no_cost_is_fitted_below_zero_and_no_curve_falls() -> None:
     """A larger step that was measured as faster is noise."""
     found = fit([Sample([load(1)], 0.02), Sample([load(8, decode=99)], 0.01)], "m", "x")

@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 
 WORKER_COMMAND = (sys.executable, "-m", "octavo.engine.worker")
 
+OVERSLEPT_SECONDS = 0.5
+"""Waking so much later than asked, a process has stood still."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisionLimits:
@@ -209,13 +212,22 @@ class ChildEngine:
         return self._crash_times[-1] - self._crash_times[0] < self._limits.crash_window_seconds
 
     async def _watch(self) -> None:
-        """Kill a process that lives but does nothing; `_supervise` sees the rest."""
+        """Kill a process that lives but does nothing; `_supervise` sees the rest.
+
+        If this process itself stood still (stopped, or a paused container), so may have the other:
+        its time begins anew.
+        """
+        interval = self._limits.watch_interval_seconds
+        checked_time = awake_since = time.monotonic()
         while True:
-            await asyncio.sleep(self._limits.watch_interval_seconds)
+            await asyncio.sleep(interval)
+            last_checked, checked_time = checked_time, time.monotonic()
+            if checked_time - last_checked > interval + OVERSLEPT_SECONDS:
+                awake_since = checked_time
             if not self._is_ready or self._link is None:
                 continue
             stuck_seconds = max(self._link.silent_seconds, self._link.stalled_seconds)
-            if stuck_seconds > self._limits.stall_seconds:
+            if min(stuck_seconds, checked_time - awake_since) > self._limits.stall_seconds:
                 logger.error("the engine made no progress for %.1f seconds", stuck_seconds)
                 self._link.kill()
 

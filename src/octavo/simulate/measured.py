@@ -19,6 +19,7 @@ from octavo.core.step_load import StepLoad
 from octavo.errors import ConfigError
 
 SCHEMA = "octavo-step-profile/1"
+NUM_FITS = 3
 NUM_PASSES = 20_000
 MAX_KNOTS = 16
 RIDGE = 1e-9
@@ -134,6 +135,10 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
     """The profile that comes nearest to the samples, by relative error, with no cost below zero and
     a curve that never falls. Raises ConfigError without samples.
 
+    Errors are relative to what is expected: to what was measured, slow samples would count for
+    less than fast ones, and the profile would be faster than the machine. What is expected is the
+    fit before.
+
     The curve is a sum of ramps between the knots, so that "never falls" is "no ramp below zero",
     and all of it is one non-negative least squares.
     """
@@ -144,7 +149,11 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
     rows = np.array([_row(sample, counts, has_request) for sample in samples])
     seconds = np.array([sample.seconds for sample in samples])
     weights = np.array([sample.weight for sample in samples])
-    found = _non_negative(rows * (weights / seconds)[:, None], weights)
+    expected = seconds
+    for _ in range(NUM_FITS):
+        scale = weights / expected
+        found = _non_negative(rows * scale[:, None], seconds * scale)
+        expected = rows @ found
     ramps, (decode, prompt, drawn) = found[: len(counts)], found[len(counts) :][:3]
     errors = rows @ found / seconds - 1
     return Profile(

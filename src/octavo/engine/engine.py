@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from octavo.core.outputs import (
     DEADLINE_EXCEEDED,
+    FORM_NOT_KEPT,
     EngineOutputs,
     EngineStats,
     FinishReason,
@@ -45,7 +46,6 @@ MAX_FAILED_STEPS = 3
 STEP_FAILED = "the engine failed while it computed this request; its log has the details"
 OUTPUT_FAILED = "the engine could not turn this request's tokens into text; its log has the details"
 TOO_FEW_ANSWERS = "the model's logits leave fewer answers than were asked for"
-GRAMMAR_FAILED = "this answer could not be kept to its structured_outputs; the log has the details"
 ENGINE_DEAD = "the engine has stopped after repeated failures; its log has the details"
 
 logger = logging.getLogger(__name__)
@@ -134,7 +134,7 @@ class Engine:
             if is_usable:
                 self._admit(sequences)
             else:
-                self._end(sequences, "error", GRAMMAR_FAILED)
+                self._end(sequences, "error", FORM_NOT_KEPT)
 
     def _check(self, request: EngineRequest) -> None:
         """Raises `InvalidRequest` for what this engine cannot do, whatever it holds just now."""
@@ -234,7 +234,7 @@ class Engine:
             yield from self._forced.follow(update)
         except LeftGrammar as error:
             logger.error("a sequence left its grammar: %s", error)
-            self._end([sequence], "error", GRAMMAR_FAILED)
+            self._end([sequence], "error", FORM_NOT_KEPT)
 
     def _emit(self, update: SequenceUpdate) -> None:
         """Say what a step did to one sequence. One sequence's bad text is its own error only."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from octavo.core.outputs import SequenceOutput, TokenLogprobs
+from octavo.core.page_groups import PageGroups
 from octavo.core.pooling import Pooler, Pooling
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
@@ -60,6 +61,7 @@ class FakeClock:
 class FakeRunner:
     """`choose(context, seed)` gives the next token; by default a hash of both.
 
+    Tokens lie in the pages of every group of layers, and every group must still hold what it sees.
     `fail_on` are numbers of steps (counted from 0) whose run raises.
     """
 
@@ -72,12 +74,14 @@ class FakeRunner:
         vocab_size: int = BYTE_VOCAB,
         fail_on: Iterable[int] = (),
         on_run: Callable[[ScheduledStep], None] | None = None,
+        groups: PageGroups | None = None,
     ) -> None:
         self.page_tokens = page_tokens
+        self.groups = groups or PageGroups(page_tokens=page_tokens)
         self.vocab_size = vocab_size
         self.steps: list[ScheduledStep] = []
         self._choose = choose or self.hash_token
-        self._memory = FakeMemory(num_pages, page_tokens, EMPTY_SLOT)
+        self._memory = FakeMemory(num_pages, page_tokens, EMPTY_SLOT, self.groups.num)
         self._fail_on = frozenset(fail_on)
         self._on_run = on_run
         self._pooler = HiddenPooler(np.ones(HIDDEN_SIZE, np.float32), 1e-6)
@@ -99,9 +103,10 @@ class FakeRunner:
         rows = []
         for scheduled in self.steps[-1].sequences:
             end = scheduled.start + scheduled.num_tokens
-            context = self._memory.read(scheduled.sequence.page_table, end)
+            context = self._read(scheduled.sequence.page_table, scheduled.start, end)
             for position in range(scheduled.start, end):
-                digest = blake2b(repr(context[: position + 1]).encode(), digest_size=HIDDEN_SIZE)
+                seen = self.seen(context[: position + 1])
+                digest = blake2b(repr(seen).encode(), digest_size=HIDDEN_SIZE)
                 rows.append(list(digest.digest()))
         return np.array(rows, np.float32) - 100
 
@@ -114,29 +119,45 @@ class FakeRunner:
         written: set[int] = set()
         for scheduled in step.sequences:
             for position in range(scheduled.start, scheduled.start + scheduled.num_tokens):
-                slot = self._memory.slot(scheduled.sequence.page_table, position)
-                assert slot not in written, "two tokens of one step share a slot"
-                written.add(slot)
-                self._memory.slots[slot] = scheduled.sequence.token_ids[position]
+                for group in range(self.groups.num):
+                    slot = self._memory.slot(scheduled.sequence.page_table, position, group)
+                    assert slot not in written, "two tokens of one step share a slot"
+                    written.add(slot)
+                    self._memory.slots[slot] = scheduled.sequence.token_ids[position] + group
+
+    def _read(self, page_table: list[int], start: int, end: int) -> list[int]:
+        """What the step's tokens [start, end) see of their context, alike in all groups."""
+        context = [EMPTY_SLOT] * end
+        for group in range(self.groups.num):
+            first = max(0, start - self.groups.windows[group] + 1)
+            seen = range(first if self.groups.windows[group] else 0, end)
+            marks = [mark - group for mark in self._memory.read(page_table, seen, group)]
+            assert group == 0 or marks == context[seen.start :], "two groups disagree"
+            context[seen.start :] = marks
+        return context
+
+    def seen(self, context: list[int]) -> list[int]:
+        """The part of a context that a model of such layers sees from its end."""
+        return context[-self.groups.windows[0] :]
 
     def _result(self, scheduled: ScheduledSequence) -> SequenceResult:
         sequence = scheduled.sequence
         end = scheduled.start + scheduled.num_tokens
-        context = self._memory.read(sequence.page_table, end)
+        context = self._read(sequence.page_table, scheduled.start, end)
         result = SequenceResult()
         if scheduled.samples and sequence.params.use_beam_search:
-            result.candidates = fake_candidates(context, self.vocab_size)
+            result.candidates = fake_candidates(self.seen(context), self.vocab_size)
         elif scheduled.samples:
             seed = 0 if sequence.params.is_greedy else sequence.seed
             if sequence.params.mirostat:  # what is drawn depends on what it has come to
                 result.mirostat_mu = (sequence.mirostat_mu or 0.0) + len(context) % 7
                 seed += int(sequence.mirostat_mu or 0)
-            result.token_id = self._choose(context, seed)
+            result.token_id = self._choose(self.seen(context), seed)
             if sequence.params.logprobs is not None or sequence.params.picks_best:
-                result.logprobs = fake_logprobs(context, result.token_id)
+                result.logprobs = fake_logprobs(self.seen(context), result.token_id)
         if scheduled.wants_prompt_logprobs:
             result.prompt_logprobs = [
-                fake_logprobs(context[: position + 1], sequence.token_ids[position + 1])
+                fake_logprobs(self.seen(context[: position + 1]), sequence.token_ids[position + 1])
                 for position in range(scheduled.start, end)
                 if position + 1 < sequence.num_prompt_tokens
             ]
@@ -277,6 +298,7 @@ def make_scheduler(
     enable_prefix_caching: bool = True,
     eos_token_ids: frozenset[int] = frozenset(),
     num_swap_slots: int = 0,
+    windows: tuple[int, ...] = (0,),
     **options: Unpack[SchedulerOptions],
 ) -> Scheduler:
     config = SchedulerConfig(
@@ -288,7 +310,13 @@ def make_scheduler(
         page_move_seconds=1e-9 if num_swap_slots else math.inf,
         **options,
     )
-    kv = KvManager(num_pages, page_tokens, enable_prefix_caching, num_swap_slots=num_swap_slots)
+    kv = KvManager(
+        num_pages,
+        page_tokens,
+        enable_prefix_caching,
+        groups=PageGroups(windows, page_tokens, max_num_batched_tokens),
+        num_swap_slots=num_swap_slots,
+    )
     return Scheduler(config, kv)
 
 

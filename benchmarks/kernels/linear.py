@@ -83,7 +83,8 @@ class Bench:
         self._program.view(source, rows)[:] = np.random.default_rng(0).standard_normal(case.inputs)
         zeros = np.zeros(max(rows, 2), np.int32)
         self._step = _native.Step(
-            zeros, zeros, zeros, zeros.astype(np.int64), zeros, zeros, zeros[:1, None], zeros
+            *(zeros, zeros, zeros, zeros.astype(np.int64)[:, None]),
+            *(zeros, zeros, zeros[:1, None], zeros),
         )
 
     @staticmethod

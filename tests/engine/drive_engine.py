@@ -38,9 +38,10 @@ class Rig:
         tokenizer: DetokenizerSource | None = None,
     ) -> None:
         self.scheduler = scheduler or make_scheduler(eos_token_ids=frozenset({EOS}))
-        page_tokens = self.scheduler.kv.page_tokens
-        num_pages = self.scheduler.kv.num_slots // page_tokens
-        self.runner = FakeRunner(num_pages, page_tokens, choose, fail_on=fail_on)
+        kv = self.scheduler.kv
+        self.runner = FakeRunner(
+            kv.num_pages, kv.page_tokens, choose, fail_on=fail_on, groups=kv.groups
+        )
         self.clock = FakeClock()
         self.engine = Engine(
             self.scheduler, self.runner, tokenizer or ByteTokenizer(), seed, self.clock

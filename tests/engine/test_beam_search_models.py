@@ -27,7 +27,7 @@ from octavo.weights.gguf import GGUFFile
 from tests.models.oracle import smollm2_oracle
 from tests.models.tiny import PLAIN, VOCABULARY, TinyModel, write_tiny
 
-NUM_PAGES = 64
+NUM_STRIPES = 64
 CONFIG = EngineConfig(
     max_model_len=256,
     max_num_seqs=8,
@@ -52,7 +52,7 @@ class Searcher:
         eos_token_ids: frozenset[int],
         config: EngineConfig = CONFIG,
         *,
-        num_pages: int = NUM_PAGES,
+        num_stripes: int = NUM_STRIPES,
         enable_prefix_caching: bool = True,
     ) -> None:
         with GGUFFile.open(path) as file:
@@ -65,8 +65,9 @@ class Searcher:
             eos_token_ids=eos_token_ids,
         )
         kv = KvManager(
-            num_pages,
+            num_stripes * runner.groups.num,
             enable_prefix_caching=enable_prefix_caching,
+            groups=runner.groups,
             num_swap_slots=runner.num_swap_slots,
         )
         self.scheduler = Scheduler(limits, kv)
@@ -198,7 +199,7 @@ def test_preemption_changes_nothing(
 def test_scarce_pages_change_nothing(tiny: TinyModel) -> None:
     """Two searches that have not room together: 2 full pages of the prompt, and 2 for each beam."""
     calm = Searcher(tiny.path, EOS).search(PROMPT, BEAMS)
-    searcher = Searcher(tiny.path, EOS, num_pages=13)
+    searcher = Searcher(tiny.path, EOS, num_stripes=13)
     request = EngineRequest(
         request_id="other",
         prompt_token_ids=PROMPT[::-1],

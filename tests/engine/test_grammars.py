@@ -59,9 +59,7 @@ class Rig:
             num_pages=num_pages, eos_token_ids=frozenset({EOS}), num_swap_slots=swap_slots
         )
         kv = self.scheduler.kv
-        self.runner = MaskedRunner(
-            kv.num_slots // kv.page_tokens, 4, obeys=obeys, load_vocabulary=load_vocabulary
-        )
+        self.runner = MaskedRunner(kv.num_pages, 4, obeys=obeys, load_vocabulary=load_vocabulary)
         self.engine = Engine(
             self.scheduler, self.runner, ByteTokenizer(), grammars=self.runner.grammars
         )

@@ -19,15 +19,15 @@ from octavo.kv.saved_pages import NO_PARENT, SavedPage
 
 U8 = npt.NDArray[np.uint8]
 
-FORMAT = PageFormat(page_tokens=2, page_bytes=96, identity=b"i" * 32)
-HEADER_BYTES = 72
+FORMAT = PageFormat(page_tokens=2, num_groups=2, page_bytes=96, identity=b"i" * 32)
+HEADER_BYTES = 76
 SCOPE = b"s" * 32
 RECORDS = [
-    SavedPage(NO_PARENT, SCOPE, (1, 2)),
-    SavedPage(0, SCOPE, (3, 4)),
-    SavedPage(NO_PARENT, b"t" * 32, (1, 2)),
-    SavedPage(1, SCOPE, (5, 6)),
-    SavedPage(0, SCOPE, (7, 8)),
+    SavedPage(NO_PARENT, 0, SCOPE, (1, 2)),
+    SavedPage(0, 0, SCOPE, (3, 4)),
+    SavedPage(NO_PARENT, 0, b"t" * 32, (1, 2)),
+    SavedPage(1, 0, SCOPE, (5, 6)),
+    SavedPage(0, 1, SCOPE, (7, 8)),
 ]
 
 
@@ -62,9 +62,10 @@ def test_the_bound_in_bytes_holds() -> None:
 @pytest.mark.parametrize(
     ("offset", "bad"),
     [
-        (4 + 32, [0, 1, 3, 4]),  # a token of the first page: what follows it goes with it
-        (4, [0, 1, 3, 4]),  # its scope
-        (4 + 32 + 8, [0, 1, 3, 4]),  # its checksum
+        (8 + 32, [0, 1, 3, 4]),  # a token of the first page: what follows it goes with it
+        (4, [0, 1, 3, 4]),  # its group
+        (8, [0, 1, 3, 4]),  # its scope
+        (8 + 32 + 8, [0, 1, 3, 4]),  # its checksum
         (FORMAT.record_bytes - 1, [0, 1, 3, 4]),  # its content
         (FORMAT.record_bytes, [1, 3]),  # the parent of the second
         (2 * FORMAT.record_bytes + 60, [2]),
@@ -103,6 +104,7 @@ def test_a_record_cannot_be_moved_under_another_parent(path: Path) -> None:
         FORMAT._replace(identity=b"j" * 32),
         FORMAT._replace(page_bytes=95),
         FORMAT._replace(page_tokens=4),
+        FORMAT._replace(num_groups=3),
     ],
 )
 def test_a_file_for_another_model_or_arithmetic_is_refused(path: Path, other: PageFormat) -> None:
@@ -118,9 +120,9 @@ def test_a_file_for_another_model_or_arithmetic_is_refused(path: Path, other: Pa
         (lambda data: data[:-1], "cut off"),
         (lambda data: data + b"x", "cut off"),
         (lambda data: b"X" + data[1:], "no file of cached prefixes"),
-        (lambda data: data[:16] + b"\x09" + data[17:], "its format is 9; 1 is read"),
-        (lambda data: data[:24] + b"\xff" * 8 + data[32:], "another model"),
-        (lambda data: data[:32] + b"\xff" * 8 + data[40:], "cut off"),
+        (lambda data: data[:16] + b"\x09" + data[17:], "its format is 9; 2 is read"),
+        (lambda data: data[:28] + b"\xff" * 8 + data[36:], "another model"),
+        (lambda data: data[:36] + b"\xff" * 8 + data[44:], "cut off"),
     ],
 )
 def test_a_file_that_is_none_of_ours_is_refused(path: Path, change: object, message: str) -> None:

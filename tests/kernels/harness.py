@@ -72,7 +72,9 @@ class StepArrays:
             if self.positions is None
             else self.positions,
             tokens,
-            np.zeros(self.num_tokens, np.int64) if self.slots is None else self.slots,
+            np.zeros((self.num_tokens, 1), np.int64)
+            if self.slots is None
+            else self.slots.reshape(self.num_tokens, -1),
             np.zeros(self.num_sequences + 1, np.int32)
             if self.query_starts is None
             else self.query_starts,

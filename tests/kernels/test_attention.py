@@ -3,12 +3,15 @@ under every way of batching, chunking and sharing the same rows."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels.harness import F32, LEVELS
+from octavo.kernels import _native as native
+from tests.kernels.harness import F32, LEVELS, OneKernel, StepArrays, pages
 from tests.kernels.paged import DTYPES, GREATEST_CODE, Chunk, Contexts, Shape
 
 pytestmark = pytest.mark.parametrize("level", LEVELS)
@@ -55,6 +58,39 @@ def test_sliding_windows_match_float64(level: str, window: int, dtype: str) -> N
     chunks = [Chunk(0, 0, 340), Chunk(1, 640, 60)]
     for chunk, result in zip(chunks, contexts.attend(chunks, level), strict=True):
         check_rows(contexts, chunk, result)
+
+
+def test_a_layer_reads_the_entries_of_its_group_and_none_before_its_window(level: str) -> None:
+    """Negative entries would be read far outside of the memory."""
+    contexts = Contexts(Shape(window=100), [340])
+    chunk = Chunk(0, 300, 40)
+    (expected,) = contexts.attend([chunk], level)
+    tables = np.full((1, 2 * contexts.tables.shape[1]), -1, np.int32)
+    first_seen = (300 - 100 + 1) // 16
+    tables[:, 2 * first_seen + 1 :: 2] = contexts.tables[:, first_seen:]
+    sizes = (contexts.shape.num_kv_heads, contexts.shape.head_dim)
+    cache = native.KvCache(contexts.cache_pages, [sizes] * 2, "float32", [(0, 0), (1, 0)])
+    content = np.empty(cache.page_bytes, np.uint8)
+    for page in range(contexts.cache_pages):
+        contexts.cache.save_page(page, content)
+        cache.load_page(page, content)
+    step = replace(contexts.step([chunk]), page_tables=tables, slots=np.zeros((40, 2), np.int64))
+    np.testing.assert_array_equal(attend_layer(contexts, chunk, level, cache, step), expected)
+    with pytest.raises(ValueError, match=r"pages of 1 groups of layers; the program's .* of 2"):
+        attend_layer(contexts, chunk, level, cache, contexts.step([chunk]))
+
+
+def attend_layer(
+    contexts: Contexts, chunk: Chunk, level: str, cache: native.KvCache, step: StepArrays
+) -> F32:
+    """As `Contexts.attend`, in layer 1 of another memory."""
+    shape, kernel = contexts.shape, OneKernel(level)
+    queries = contexts.queries[0][chunk.start : chunk.start + chunk.num_tokens]
+    inputs = [kernel.value(queries.reshape(chunk.num_tokens, -1)), pages(cache, 1)]
+    out = kernel.output(shape.num_heads * shape.head_dim)
+    ints = [shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.window]
+    kernel.run("attention", inputs, [out], ints, [shape.scale, shape.softcap], step=step)
+    return kernel.read(out, chunk.num_tokens)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

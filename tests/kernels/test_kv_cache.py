@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from octavo.kernels import _native as native
@@ -23,6 +24,33 @@ def test_layers_of_pages_may_differ_and_begin_zeroed(
     assert cache.read_page(0, 2).shape == (2, 2, 256)
     assert cache.read_page(1, 0).shape == (1, 2, 1024)
     assert not cache.read_page(1, 2).any()
+
+
+def test_layers_of_two_groups_on_one_shelf_share_its_memory() -> None:
+    layers = [(1, 16), (2, 16), (1, 32), (1, 16)]
+    cache = native.KvCache(3, layers, "float32", [(0, 0), (0, 1), (1, 0), (2, 0)])
+    assert cache.page_bytes == 2 * 16 * 4 * (32 + 2 * 16)
+    content = np.zeros(cache.page_bytes, np.uint8)
+    content[0] = 1
+    cache.load_page(1, content)
+    cache.copy_page(1, 2)
+    for page in (1, 2):
+        assert [cache.read_page(layer, page).any() for layer in range(4)] == [1, 0, 1, 1]
+    assert not cache.read_page(2, 0).any()
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        ([(0, 0)], "1 places for 2 layers"),
+        ([(0, 1), (0, 1)], "two layers of group 0 are on shelf 1"),
+        ([(0, 0), (-1, 0)], "group is -1"),
+        ([(0, 0), (0, 5000)], "shelf is 5000; 0 to 4095"),
+    ],
+)
+def test_places_that_are_none_are_refused(places: list[tuple[int, int]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        native.KvCache(1, [(1, 16)] * 2, "float16", places)
 
 
 def test_untouched_pages_take_no_memory() -> None:

@@ -212,12 +212,14 @@ def test_step_arrays_that_would_be_copied_are_refused() -> None:
         i, table = np.zeros(4, np.int32), np.zeros((1, 1), np.int32)
         return native.Step(token_ids, i, i, slots, i, i, table, i)
 
-    ints, longs = np.zeros(8, np.int32), np.zeros(4, np.int64)
+    ints, longs = np.zeros(8, np.int32), np.zeros((4, 1), np.int64)
     step(ints, longs)
     with pytest.raises(TypeError):
         step(ints[::2], longs)
     with pytest.raises(TypeError):
-        step(ints, ints)  # type: ignore[arg-type]
+        step(ints, ints[:, None])  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        step(ints, longs[:, 0])
     with pytest.raises(TypeError):
         step(ints.reshape(2, 4), longs)
 

@@ -337,7 +337,7 @@ def test_pinned_pages_outlive_a_flood_and_are_bounded() -> None:
     kv = KvManager(4, PAGE, max_pinned_pages=1)
     cached(kv, [1, 2, 3, 4, 5])
     cached(kv, [6, 7, 8, 9, 10])
-    assert kv.num_slots == 3 * PAGE
+    assert kv.num_pages == 3
     assert kv.pin("system prompt", make_sequence([1, 2, 3, 4, 5]))
     assert not kv.pin("another", make_sequence([6, 7, 8, 9, 10]))
     cached(kv, list(range(20, 32)))
@@ -383,7 +383,7 @@ def test_a_search_is_made_once_until_the_index_changes(monkeypatch: pytest.Monke
     looked_up: list[PageName] = []
     find = PrefixIndex.find
 
-    def counted(index: PrefixIndex, name: PageName) -> int | None:
+    def counted(index: PrefixIndex, name: PageName) -> list[int] | None:
         looked_up.append(name)
         return find(index, name)
 

@@ -11,6 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from octavo.core.page_groups import NO_PAGE, PageGroups
+from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import Sequence
 from octavo.kv.kv_manager import KvManager
 from tests.fake_memory import FakeMemory
@@ -23,8 +25,10 @@ EVENTS = (
     *("arrive", "arrive", "arrive", "admit", "admit", "admit", "step", "step", "step", "step"),
     *("fork", "fork", "lose_pages", "leave", "pin_or_unpin", "restart", "reset"),
 )
-Mark = tuple[int, int]
-"""What a slot holds: (token id, position)."""
+Mark = tuple[int, int, int]
+"""What a slot holds: (token id, position, group of layers)."""
+
+WINDOWS = ((0,), (0,), (0, 3), (0, 8, 2), (0, 4, 4), (5,), (9, 1))
 
 
 class KvManagerMachine(RuleBasedStateMachine):
@@ -44,16 +48,20 @@ class KvManagerMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 2**32))
     def make(self, seed: int) -> None:
         rng = random.Random(seed)
-        num_pages = self.num_pages = rng.choice([1, 3, 6, 10, 16, 24])
+        windows = rng.choice(WINDOWS)
+        self.max_step_tokens = rng.choice([1, 4, 24])
+        self.groups = PageGroups(windows, PAGE, self.max_step_tokens)
+        num_pages = self.num_pages = rng.choice([1, 3, 6, 10, 16, 24]) * len(windows)
         self.kv = KvManager(
             num_pages,
             PAGE,
             enable_prefix_caching=rng.random() < 0.8,
+            groups=self.groups,
             num_swap_slots=rng.choice([0, 3, 12, 24]),
             max_pinned_pages=rng.randint(0, num_pages // 2),
             max_tenant_share=rng.choice([0.3, 1.0]),
         )
-        self.memory: FakeMemory[Mark] = FakeMemory(num_pages, PAGE, (-1, -1))
+        self.memory: FakeMemory[Mark] = FakeMemory(num_pages, PAGE, (-1, -1, -1), len(windows))
         self.live: list[Sequence] = []
         for _ in range(rng.randint(1, 4)):
             self.arrive(rng)
@@ -63,7 +71,8 @@ class KvManagerMachine(RuleBasedStateMachine):
         if len(self.live) < MAX_SEQUENCES:
             prompt = [rng.randint(0, 1) for _ in range(rng.randint(1, 9))]
             salt = rng.choice(["", "", "", "other"])
-            self.live.append(make_sequence(prompt, tenant=salt, cache_salt=salt))
+            beams = SamplingParams(use_beam_search=rng.random() < 0.2)
+            self.live.append(make_sequence(prompt, beams, tenant=salt, cache_salt=salt))
 
     def admit(self, rng: random.Random) -> None:
         waiting = [one for one in self.live if not one.page_table]
@@ -80,7 +89,8 @@ class KvManagerMachine(RuleBasedStateMachine):
             )
             assert sequence.num_computed_tokens < sequence.num_tokens
         if admitted:
-            assert len(sequence.page_table) == -(-sequence.num_tokens // PAGE)
+            num_stripes = -(-sequence.num_tokens // PAGE)
+            assert len(sequence.page_table) == num_stripes * self.groups.num
             assert self.kv.num_free_pages >= num_reserved
         else:
             assert self.state_of(sequence) == before
@@ -96,8 +106,9 @@ class KvManagerMachine(RuleBasedStateMachine):
         self.memory.do(self.kv.take_moves())
         for sequence, end in planned:
             for position in range(sequence.num_computed_tokens, end):
-                slot = self.memory.slot(sequence.page_table, position)
-                self.memory.slots[slot] = (sequence.token_ids[position], position)
+                for group in range(self.groups.num):
+                    slot = self.memory.slot(sequence.page_table, position, group)
+                    self.memory.slots[slot] = (sequence.token_ids[position], position, group)
         for sequence, end in planned:
             sequence.num_computed_tokens = end
             self.kv.commit(sequence)
@@ -113,7 +124,8 @@ class KvManagerMachine(RuleBasedStateMachine):
             assert num_wanted > self.kv.num_free_pages
             return 0
         assert self.kv.num_free_pages == before[0] - num_wanted
-        return rng.choice([sequence.num_tokens, rng.randint(before[1], sequence.num_tokens)])
+        most = min(sequence.num_tokens, before[1] + self.max_step_tokens)
+        return rng.choice([most, rng.randint(before[1], most)])
 
     def fork(self, rng: random.Random) -> None:
         back = rng.choice([0, 0, 1, 2, 3])
@@ -122,9 +134,14 @@ class KvManagerMachine(RuleBasedStateMachine):
             return
         parent = rng.choice(parents)
         num_tokens = parent.num_computed_tokens - back
+        can_fork = self.kv.can_fork(parent, num_tokens)
+        is_in_prompt = num_tokens < parent.num_prompt_tokens
+        assert can_fork or (back > 0 and (is_in_prompt or not parent.params.use_beam_search))
+        if not can_fork:
+            return
         salt = parent.request.cache_salt
         prompt = [*parent.token_ids[:num_tokens], rng.randint(0, 1)]
-        child = make_sequence(prompt, tenant=salt, cache_salt=salt)
+        child = make_sequence(prompt, parent.params, tenant=salt, cache_salt=salt)
         num_free = self.kv.num_free_pages
         self.kv.fork(parent, child, num_tokens)
         assert self.kv.num_free_pages == num_free
@@ -165,14 +182,16 @@ class KvManagerMachine(RuleBasedStateMachine):
         saved = self.kv.pages_to_save(max_pages)
         assert len(saved) <= max_pages
         contents = [self.memory.page(page) for page, _ in saved]
-        other = KvManager(num_pages, PAGE)
+        other = KvManager(num_pages, PAGE, groups=self.groups)
         pages = other.take_in([record for _, record in saved])
         assert len(pages) == min(len(saved), num_pages) == other.stats().num_cached_pages
         other.check_invariants()
         for sequence in self.live:
-            marks = [contents[pages.index(page)] for page in other.find_prefix(sequence)]
-            flat = [mark for content in marks for mark in content]
-            assert flat == [(sequence.token_ids[at], at) for at in range(len(flat))]
+            for entry, page in enumerate(other.find_prefix(sequence)):
+                if page != NO_PAGE:
+                    stripe, group = divmod(entry, self.groups.num)
+                    marks = self.marks(sequence, range(stripe * PAGE, (stripe + 1) * PAGE), group)
+                    assert contents[pages.index(page)] == marks
 
     def reset(self, rng: random.Random) -> None:
         if rng.random() < 0.7:
@@ -185,18 +204,29 @@ class KvManagerMachine(RuleBasedStateMachine):
         self.memory.do(self.kv.take_moves())
         for sequence in self.holders():
             end = sequence.num_computed_tokens
-            expected = list(zip(sequence.token_ids[:end], range(end), strict=True))
-            assert self.memory.read(sequence.page_table, end) == expected
+            for group, window in enumerate(self.groups.windows):
+                seen = range(max(0, end - window + 1) if window else 0, end)
+                read = self.memory.read(sequence.page_table, seen, group)
+                assert read == self.marks(sequence, seen, group)
+
+    @invariant()
+    def nobody_holds_more_than_was_promised(self) -> None:
+        for sequence in self.holders():
+            if not sequence.params.use_beam_search:
+                num_stripes = len(sequence.page_table) // self.groups.num
+                assert sequence.num_pages <= self.groups.num_pages(num_stripes)
 
     @invariant()
     def cached_pages_hold_the_tokens_of_their_names(self) -> None:
+        self.memory.do(self.kv.take_moves())
         saved = self.kv.pages_to_save(self.num_pages)
         texts: list[list[int]] = []
         for page, record in saved:
             before = [] if record.parent < 0 else texts[record.parent]
             texts.append([*before, *record.token_ids])
             expected = list(enumerate(record.token_ids, start=len(before)))
-            assert self.memory.page(page) == [(token_id, at) for at, token_id in expected]
+            marks = [(token_id, at, record.group) for at, token_id in expected]
+            assert self.memory.page(page) == marks
 
     @invariant()
     def pages_are_counted_exactly(self) -> None:
@@ -204,6 +234,9 @@ class KvManagerMachine(RuleBasedStateMachine):
 
     def holders(self) -> list[Sequence]:
         return [one for one in self.live if one.page_table]
+
+    def marks(self, sequence: Sequence, positions: range, group: int) -> list[Mark]:
+        return [(sequence.token_ids[at], at, group) for at in positions]
 
     def state_of(self, sequence: Sequence) -> tuple[int, int, list[int]]:
         return self.kv.num_free_pages, sequence.num_computed_tokens, sequence.page_table.copy()

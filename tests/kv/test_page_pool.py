@@ -110,7 +110,7 @@ class PagePoolMachine(RuleBasedStateMachine):
     @invariant()
     def counts_agree(self) -> None:
         pages = range(self.pool.num_pages)
-        assert [self.pool.ref_count(page) for page in pages] == self.counts
+        assert [self.pool.ref_counts[page] for page in pages] == self.counts
         assert [page for page in pages if self.pool.is_evictable(page)] == sorted(self.kept)
         assert self.pool.num_used == sum(count > 0 for count in self.counts)
         assert self.pool.num_free + self.pool.num_used == self.pool.num_pages

@@ -31,9 +31,9 @@ def test_different_prefixes_have_different_names(other: list[list[int]]) -> None
 
 def test_scopes_share_nothing() -> None:
     index = PrefixIndex()
-    index.insert(chain(index, [[1, 2]], "tenant a"), 7)
+    index.insert(chain(index, [[1, 2]], "tenant a"), [7])
     assert index.find(chain(index, [[1, 2]], "tenant b")) is None
-    assert index.find(chain(index, [[1, 2]], "tenant a")) == 7
+    assert index.find(chain(index, [[1, 2]], "tenant a")) == [7]
 
 
 def test_adapter_and_salt_cannot_be_confused() -> None:
@@ -49,24 +49,24 @@ def test_two_indices_name_differently_so_names_cannot_be_prepared() -> None:
 def test_a_digest_collision_is_no_hit(monkeypatch: pytest.MonkeyPatch) -> None:
     index = PrefixIndex()
     monkeypatch.setattr(PrefixIndex, "_digest", lambda *_: b"the same for all")
-    index.insert(chain(index, [[1, 2]]), 7)
+    index.insert(chain(index, [[1, 2]]), [7])
     assert index.find(chain(index, [[1, 3]])) is None
-    assert index.find(chain(index, [[1, 2]])) == 7
+    assert index.find(chain(index, [[1, 2]])) == [7]
 
 
 def test_the_first_page_of_a_name_stays() -> None:
     index = PrefixIndex()
     name = chain(index, [[1, 2]])
-    index.insert(name, 7)
-    index.insert(name, 8)
-    assert index.find(name) == 7
+    index.insert(name, [7])
+    index.insert(name, [8])
+    assert index.find(name) == [7]
     assert not index.holds(8)
 
 
 def test_a_forgotten_page_is_not_found_and_forgetting_twice_is_harmless() -> None:
     index = PrefixIndex()
     name = chain(index, [[1, 2]])
-    index.insert(name, 7)
+    index.insert(name, [7])
     index.forget(7)
     index.forget(7)
     assert index.find(name) is None
@@ -76,7 +76,7 @@ def test_a_forgotten_page_is_not_found_and_forgetting_twice_is_harmless() -> Non
 def test_after_clear_old_names_cannot_be_made_again() -> None:
     index = PrefixIndex()
     before = chain(index, [[1, 2]])
-    index.insert(before, 7)
+    index.insert(before, [7])
     index.clear()
     assert index.find(before) is None
     assert chain(index, [[1, 2]]) != before

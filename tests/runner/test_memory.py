@@ -1,9 +1,10 @@
 import pytest
 
 from octavo.core.model_config import KV_ELEMENT_BYTES, LayerConfig, ModelConfig, RopeConfig
+from octavo.core.page_plan import plan_pages
 from octavo.errors import ConfigError
 from octavo.kernels._native import KvCache
-from octavo.runner.memory import num_pages_for, page_bytes
+from octavo.runner.memory import num_pages_for
 
 ROPE = RopeConfig(theta=1e4, rotary_dim=16)
 MODEL = ModelConfig(
@@ -22,6 +23,11 @@ MODEL = ModelConfig(
 )
 
 
+def page_bytes(model: ModelConfig, dtype: str) -> int:
+    return plan_pages(model, dtype, 1000, 64).page_bytes
+
+
+PLAN = plan_pages(MODEL, "float16", 160, 64)
 LAYERS = [(layer.num_kv_heads, layer.head_dim) for layer in MODEL.layers]
 
 
@@ -43,11 +49,11 @@ def test_page_bytes_are_those_of_the_native_pages(dtype: str) -> None:
 
 
 def test_pages_are_those_that_fit() -> None:
-    size = page_bytes(MODEL, "float16")
-    assert num_pages_for(MODEL, "float16", 10 * size + size - 1, 160) == 10
+    size = PLAN.page_bytes
+    assert num_pages_for(PLAN, 10 * size + size - 1, 160) == 10
 
 
 def test_memory_for_less_than_one_full_sequence_is_refused() -> None:
-    size = page_bytes(MODEL, "float16")
+    size = PLAN.page_bytes
     with pytest.raises(ConfigError, match=r"kv-cache-memory.*10 pages.*max-model-len 161.*11"):
-        num_pages_for(MODEL, "float16", 10 * size, 161)
+        num_pages_for(PLAN, 10 * size, 161)

@@ -39,7 +39,10 @@ def test_greedy_tokens_are_those_of_transformers(name: str, tmp_path: Path) -> N
     with GGUFFile.open(tiny.path) as file:
         runner = load_runner(file, CONFIG, STOPS)
     sequence = sequence_of(IDS)
-    sequence.page_table = [9, 4, 7]
+    num_groups = runner.groups.num
+    sequence.page_table = [
+        page * num_groups + group for page in (9, 4, 7) for group in range(num_groups)
+    ]
     done = 0
     for _ in range(6):
         tokens = sequence.num_tokens - done

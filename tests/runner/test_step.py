@@ -51,7 +51,7 @@ def _check(step: Step, scheduled: ScheduledStep) -> None:
             assert step.token_ids[row] == one.sequence.token_ids[position]
             assert step.positions[row] == position
             assert step.token_sequences[row] == index
-            assert step.slots[row] == table[position // 16] * 16 + position % 16
+            assert step.slots[row].tolist() == [table[position // 16] * 16 + position % 16]
             is_last = position == one.start + one.num_tokens - 1
             if one.wants_prompt_logprobs or (one.samples and is_last):
                 logit_rows.append(row)

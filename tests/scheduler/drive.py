@@ -10,8 +10,8 @@ from tests.fakes import NOW, FakeRunner
 
 
 def runner_for(scheduler: Scheduler) -> FakeRunner:
-    page_tokens = scheduler.kv.page_tokens
-    return FakeRunner(scheduler.kv.num_slots // page_tokens, page_tokens)
+    kv = scheduler.kv
+    return FakeRunner(kv.num_pages, kv.page_tokens, groups=kv.groups)
 
 
 def checked_step(scheduler: Scheduler, now: float = NOW) -> ScheduledStep:
@@ -35,7 +35,8 @@ def checked_step(scheduler: Scheduler, now: float = NOW) -> ScheduledStep:
         assert item.start == item.sequence.num_computed_tokens
         end = item.start + item.num_tokens
         assert end <= item.sequence.num_tokens
-        assert end <= len(item.sequence.page_table) * scheduler.kv.page_tokens
+        num_stripes = len(item.sequence.page_table) // scheduler.kv.groups.num
+        assert end <= num_stripes * scheduler.kv.page_tokens
     scheduler.kv.check_invariants()
     return step
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from octavo.core.page_groups import PageGroups
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import SequenceState
-from octavo.scheduler.beam_search import max_beam_pages, max_beam_tokens
+from octavo.scheduler.beam_search import max_beam_stripes, max_beam_tokens
 from octavo.scheduler.promises import PagePromises
 from octavo.scheduler.scheduler import Scheduler
 from tests.fakes import NOW, make_scheduler, make_sequence
@@ -21,14 +22,21 @@ BEAMS = SamplingParams(use_beam_search=True, n=3, max_tokens=40)
     num_pages=st.integers(1, 300),
     width=st.integers(1, 9),
     page_tokens=st.sampled_from([1, 4, 16]),
+    windows=st.sampled_from([(0,), (0, 5), (30, 7)]),
 )
 def test_the_longest_beams_that_fit_are_the_longest(
-    num_prompt: int, num_pages: int, width: int, page_tokens: int
+    num_prompt: int, num_pages: int, width: int, page_tokens: int, windows: tuple[int, ...]
 ) -> None:
-    longest = max_beam_tokens(num_prompt, num_pages, width, page_tokens)
+    groups = PageGroups(windows, page_tokens, max_step_tokens=9)
+    num_shared = num_prompt // page_tokens
+
+    def pages(num_tokens: int) -> int:
+        num_stripes = max_beam_stripes(num_prompt, num_tokens, width, page_tokens)
+        return groups.num_pages(num_shared) + (num_stripes - num_shared) * groups.num
+
+    longest = max_beam_tokens(num_prompt, num_pages, width, groups)
     if longest >= num_prompt:
-        assert max_beam_pages(num_prompt, longest, width, page_tokens) <= num_pages
-        assert max_beam_pages(num_prompt, longest + 1, width, page_tokens) > num_pages
+        assert pages(longest) <= num_pages < pages(longest + 1)
 
 
 def test_a_promise_to_beams_is_one_page_for_each_at_first() -> None:

@@ -26,6 +26,7 @@ def answers(
     max_num_seqs: int = 8,
     enable_prefix_caching: bool = True,
     temperature: float = 0.0,
+    windows: tuple[int, ...] = (0,),
 ) -> tuple[list[list[int]], int]:
     """The answers to all prompts, sent at once, and how many preemptions it took."""
     scheduler = make_scheduler(
@@ -34,6 +35,7 @@ def answers(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
         enable_prefix_caching=enable_prefix_caching,
+        windows=windows,
     )
     params = SamplingParams(temperature=temperature, max_tokens=max_tokens)
     sequences = [make_sequence(p, params, request_id=str(i)) for i, p in enumerate(prompts)]
@@ -51,9 +53,15 @@ def answers(
     chunk=st.sampled_from([8, 9, 16, 64]),
     caching=st.booleans(),
     temperature=st.sampled_from([0.0, 1.0]),
+    windows=st.sampled_from([(0,), (0, 3), (0, 6, 2)]),
 )
 def test_pages_chunks_and_caching_never_change_an_answer(
-    prompts: list[list[int]], num_pages: int, chunk: int, caching: bool, temperature: float
+    prompts: list[list[int]],
+    num_pages: int,
+    chunk: int,
+    caching: bool,
+    temperature: float,
+    windows: tuple[int, ...],
 ) -> None:
     calm, num_preemptions = answers(
         prompts, max_tokens=8, num_pages=400, enable_prefix_caching=False, temperature=temperature
@@ -62,10 +70,11 @@ def test_pages_chunks_and_caching_never_change_an_answer(
     pressed, _ = answers(
         prompts,
         max_tokens=8,
-        num_pages=num_pages,
+        num_pages=num_pages * len(windows),
         max_num_batched_tokens=chunk,
         enable_prefix_caching=caching,
         temperature=temperature,
+        windows=windows,
     )
     assert pressed == calm
 

@@ -22,9 +22,11 @@ class World:
 
     def __init__(self, random: Random) -> None:
         chunk = random.randint(4, 12)
+        windows = random.choice(((0,), (0,), (0, 3), (0, 7, 2), (5,)))
         self.random = random
         self.scheduler = make_scheduler(
-            num_pages=random.randint(6, 16),
+            num_pages=random.randint(6, 16) * len(windows),
+            windows=windows,
             page_tokens=PAGE,
             max_num_seqs=random.randint(1, 4),
             max_num_batched_tokens=chunk,
@@ -139,7 +141,7 @@ class World:
         for sequence in self.answers:
             for position in range(sequence.num_prompt_tokens, sequence.num_tokens):
                 context = sequence.token_ids[:position]
-                expected = self.runner.hash_token(context, sequence.seed)
+                expected = self.runner.hash_token(self.runner.seen(context), sequence.seed)
                 assert sequence.token_ids[position] == expected, f"{sequence.key} was disturbed"
 
     def _end(self, sequence: Sequence) -> None:

@@ -45,6 +45,7 @@ class Limits:
     max_num_seqs: int
     num_pages: int
     max_prompt_tokens: int
+    num_page_groups: int = 1
 
 
 def plan_cases(
@@ -67,7 +68,8 @@ def plan_cases(
 
 
 def _refusal(context: int, case: Case, num_decodes: int, limits: Limits) -> str:
-    pages = case.batch * -(-(case.context + num_decodes) // PAGE_TOKENS)
+    stripes = -(-(case.context + num_decodes) // PAGE_TOKENS)
+    pages = case.batch * stripes * limits.num_page_groups
     if case.context < 1 or context > limits.max_model_len:
         return f"longer than the model's {limits.max_model_len} tokens"
     if case.batch > limits.max_num_seqs:
@@ -94,17 +96,19 @@ class LatencyBench:
         vocab_size: int,
         max_step_tokens: int,
         clock: Clock = time.perf_counter,
+        num_page_groups: int = 1,
     ) -> None:
         self._runner = runner
         self._vocab_size = vocab_size
         self._max_step_tokens = max_step_tokens
         self._clock = clock
+        self._num_page_groups = num_page_groups
 
     def measure(self, case: Case, num_decodes: int, repeats: int, warmups: int = 1) -> CaseTimes:
         """All times of a case. Warm-ups are not counted: the first run touches memory first."""
         times = CaseTimes(case)
         for repeat in range(-warmups, repeats):
-            sequences = make_sequences(case, num_decodes, self._vocab_size)
+            sequences = make_sequences(case, num_decodes, self._vocab_size, self._num_page_groups)
             prefill = self._prefill(sequences)
             decodes = [self._decode(sequences) for _ in range(num_decodes)]
             if repeat >= 0:
@@ -131,9 +135,11 @@ class LatencyBench:
                 scheduled.sequence.token_ids.append(result.token_id)
 
 
-def make_sequences(case: Case, num_decodes: int, vocab_size: int) -> list[Sequence]:
-    """Random prompts, each with pages of its own for prompt and answer."""
-    pages = -(-(case.context + num_decodes) // PAGE_TOKENS)
+def make_sequences(
+    case: Case, num_decodes: int, vocab_size: int, num_page_groups: int = 1
+) -> list[Sequence]:
+    """Random prompts, each with pages of its own for prompt and answer; windows give none back."""
+    pages = -(-(case.context + num_decodes) // PAGE_TOKENS) * num_page_groups
     draw = random.Random(case.context)
     sequences = []
     for index in range(case.batch):

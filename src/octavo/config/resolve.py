@@ -5,12 +5,13 @@ Pure arithmetic on given facts; reads neither the model file nor the machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 
 from octavo.config.engine import EngineConfig
 from octavo.config.machine import Machine
 from octavo.core.model_config import ModelConfig
+from octavo.core.page_plan import PagePlan, plan_pages
 from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 
@@ -46,15 +47,20 @@ def resolve(
         "pooling_type": _pooling_type(config, model),
     }
     kv_dtype = str(decisions["kv_cache_dtype"][0])
-    token_bytes = model.kv_bytes_per_token(kv_dtype)
     if config.kv_cache_memory is not None and config.kv_cache_memory > machine.memory_bytes:
         raise ConfigError(
             f"--kv-cache-memory is {config.kv_cache_memory} bytes; this machine has"
             f" {machine.memory_bytes}"
         )
     affordable_bytes = int(machine.memory_bytes * KV_SHARE)
-    decisions["max_model_len"] = _max_model_len(config, model, token_bytes, affordable_bytes)
-    context_bytes = _page_multiple(int(decisions["max_model_len"][0]), token_bytes)
+
+    def plan_for(max_model_len: int) -> PagePlan:
+        return plan_pages(model, kv_dtype, max_model_len, config.max_num_batched_tokens)
+
+    decisions["max_model_len"] = _max_model_len(config, model, plan_for, affordable_bytes)
+    max_model_len = int(decisions["max_model_len"][0])
+    context_bytes = plan_for(max_model_len).sequence_bytes(max_model_len)
+    token_bytes = model.kv_bytes_per_token(kv_dtype)
     decisions["kv_cache_memory"] = _kv_cache_memory(
         config, token_bytes, context_bytes, affordable_bytes
     )
@@ -113,7 +119,10 @@ def _pooling_type(config: EngineConfig, model: ModelConfig) -> Decision:
 
 
 def _max_model_len(
-    config: EngineConfig, model: ModelConfig, token_bytes: int, affordable_bytes: int
+    config: EngineConfig,
+    model: ModelConfig,
+    plan_for: Callable[[int], PagePlan],
+    affordable_bytes: int,
 ) -> Decision:
     own = model.max_context_tokens
     if config.max_model_len is not None:
@@ -127,15 +136,14 @@ def _max_model_len(
     else:
         length, reason = DEFAULT_MAX_MODEL_LEN, f"the default limit; the model's own is {own}"
     limit_bytes = config.kv_cache_memory or affordable_bytes
-    fitting = limit_bytes // (PAGE_TOKENS * token_bytes) * PAGE_TOKENS
-    if fitting >= length:
-        return length, reason
-    if fitting == 0:
-        raise ConfigError(
-            f"{limit_bytes} bytes of key/value memory hold no page of {PAGE_TOKENS} tokens"
-            f" ({PAGE_TOKENS * token_bytes} bytes); raise --kv-cache-memory"
-        )
-    return fitting, f"what {limit_bytes >> 20} MiB of key/value memory hold"
+    while (fitting := plan_for(length).max_tokens(limit_bytes, length)) < length:
+        if fitting == 0:
+            raise ConfigError(
+                f"{limit_bytes} bytes of key/value memory hold no page of {PAGE_TOKENS} tokens"
+                f" ({plan_for(length).sequence_bytes(1)} bytes); raise --kv-cache-memory"
+            )
+        length, reason = fitting, f"what {limit_bytes >> 20} MiB of key/value memory hold"
+    return length, reason
 
 
 def _kv_cache_memory(

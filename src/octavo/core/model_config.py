@@ -34,6 +34,11 @@ class LayerConfig:
     rope: RopeConfig
     sliding_window: int = 0
 
+    def kv_bytes_per_token(self, dtype: str) -> int:
+        """Bytes of keys and values of one token. `dtype` is of KV_ELEMENT_BYTES."""
+        element_bytes, scale_bytes = KV_ELEMENT_BYTES[dtype], KV_SCALE_BYTES.get(dtype, 0)
+        return 2 * self.num_kv_heads * (self.head_dim * element_bytes + scale_bytes)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
@@ -57,8 +62,4 @@ class ModelConfig:
 
     def kv_bytes_per_token(self, dtype: str) -> int:
         """Bytes of keys and values of one token in all layers. `dtype` is of KV_ELEMENT_BYTES."""
-        element_bytes, scale_bytes = KV_ELEMENT_BYTES[dtype], KV_SCALE_BYTES.get(dtype, 0)
-        return sum(
-            2 * layer.num_kv_heads * (layer.head_dim * element_bytes + scale_bytes)
-            for layer in self.layers
-        )
+        return sum(layer.kv_bytes_per_token(dtype) for layer in self.layers)

@@ -30,10 +30,12 @@ class SequenceState(Enum):
 @dataclass(slots=True, eq=False)
 class Sequence:
     """`token_ids` is the prompt and then the answer. Tokens [0, num_computed_tokens) have their
-    keys and values in `page_table`'s pages. `seed` is drawn once, so that preemption and batching
-    change nothing. `mirostat_mu` is what mirostat has come to in bits, None before its first draw;
-    kept here, it outlives preemption; `pooled` likewise is what the computed tokens come to, of a
-    sequence that becomes a vector. `seniority` is its place in the order of first admissions.
+    keys and values in `page_table`'s pages: of each stripe one of each group of layers, or NO_PAGE
+    (`core.page_groups`). `num_pages` of its entries are pages. `seed` is drawn once, so that
+    preemption and batching change nothing. `mirostat_mu` is what mirostat has come to in bits, None
+    before its first draw; kept here, it outlives preemption; `pooled` likewise is what the computed
+    tokens come to, of a sequence that becomes a vector. `seniority` is its place in the order of
+    first admissions.
     """
 
     request: EngineRequest
@@ -44,6 +46,7 @@ class Sequence:
     state: SequenceState = SequenceState.WAITING
     num_computed_tokens: int = 0
     page_table: list[int] = field(default_factory=list)
+    num_pages: int = 0
     num_cached_tokens: int = 0
     num_preemptions: int = 0
     mirostat_mu: float | None = None

@@ -43,6 +43,7 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         runner.num_pages,
         page_tokens=config.block_size,
         enable_prefix_caching=config.enable_prefix_caching,
+        groups=runner.groups,
         num_swap_slots=runner.num_swap_slots,
     )
     limits = SchedulerConfig(

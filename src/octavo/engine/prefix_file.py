@@ -1,9 +1,10 @@
 """The file that holds cached prefixes between two runs of the engine: its format, and no policy.
 
-Little endian. A header: magic, format version, tokens and bytes of a page, number of pages, the
-identity of model and numerics. Then one record per page: its parent's number or -1, its scope, its
-token ids, its checksum, its content. A record's checksum covers all of it and, by the parent's
-checksum, everything before it in the text: no record can pass for the continuation of another one.
+Little endian. A header: magic, format version, tokens of a page, groups of layers, bytes of a page,
+number of pages, the identity of model and numerics. Then one record per page: its parent's number
+or -1, its group, its scope, its token ids, its checksum, its content. A record's checksum covers
+all of it and, by the parent's checksum, everything before it in the text: no record can pass for
+the continuation of another one.
 
 Nothing in the file is trusted or evaluated. What does not check is left out, and all that follows
 from it.
@@ -28,21 +29,22 @@ from octavo.kv.saved_pages import NO_PARENT, SavedPage
 U8 = npt.NDArray[np.uint8]
 
 MAGIC = b"octavo prefixes\n"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CHECKSUM_BYTES = 16
-_HEADER = struct.Struct("<16sIIQQ32s")
+_HEADER = struct.Struct("<16sIIIQQ32s")
 
 
 class PageFormat(NamedTuple):
     """What writer and reader must agree on. `identity` has 32 bytes."""
 
     page_tokens: int
+    num_groups: int
     page_bytes: int
     identity: bytes
 
     @property
     def record(self) -> struct.Struct:
-        return struct.Struct(f"<i32s{self.page_tokens}i")
+        return struct.Struct(f"<iI32s{self.page_tokens}i")
 
     @property
     def record_bytes(self) -> int:
@@ -70,7 +72,9 @@ def write_prefix_file(
             file.write(_header(layout, len(records)))
             checksums: list[bytes] = []
             for record, content in zip(records, contents, strict=True):
-                facts = layout.record.pack(record.parent, record.scope, *record.token_ids)
+                facts = layout.record.pack(
+                    record.parent, record.group, record.scope, *record.token_ids
+                )
                 checksums.append(_checksum(facts, content, record.parent, checksums))
                 file.write(facts + checksums[-1])
                 file.write(content.data)
@@ -103,30 +107,31 @@ def read_prefix_file(path: Path, layout: PageFormat) -> tuple[list[SavedPage], l
     """Where in `records` a record of the file is."""
     for number, row in enumerate(data[_HEADER.size :].reshape(num_pages, layout.record_bytes)):
         facts, content = row[: layout.record.size].tobytes(), row[-layout.page_bytes :]
-        parent, scope, *token_ids = layout.record.unpack(facts)
+        parent, group, scope, *token_ids = layout.record.unpack(facts)
         stored = row[layout.record.size : -layout.page_bytes].tobytes()
-        if parent not in kept or stored != _checksum(facts, content, kept[parent], checksums):
+        is_sound = parent in kept and group < layout.num_groups
+        if not is_sound or stored != _checksum(facts, content, kept[parent], checksums):
             continue
         kept[number] = len(records)
-        records.append(SavedPage(kept[parent], scope, tuple(token_ids)))
+        records.append(SavedPage(kept[parent], group, scope, tuple(token_ids)))
         contents.append(content)
         checksums.append(stored)
     return records, contents, num_pages - len(records)
 
 
 def _header(layout: PageFormat, num_pages: int) -> bytes:
-    page_tokens, page_bytes, identity = layout
-    return _HEADER.pack(MAGIC, FORMAT_VERSION, page_tokens, page_bytes, num_pages, identity)
+    *sizes, identity = layout
+    return _HEADER.pack(MAGIC, FORMAT_VERSION, *sizes, num_pages, identity)
 
 
 def _read_header(data: bytes, layout: PageFormat) -> int:
     """The number of pages."""
-    magic, version, page_tokens, page_bytes, num_pages, identity = _HEADER.unpack(data)
+    magic, version, *sizes, num_pages, identity = _HEADER.unpack(data)
     if magic != MAGIC:
         raise UnusableFile("it is no file of cached prefixes")
     if version != FORMAT_VERSION:
         raise UnusableFile(f"its format is {version}; {FORMAT_VERSION} is read")
-    if (page_tokens, page_bytes, identity) != layout:
+    if (*sizes, identity) != layout:
         raise UnusableFile("it was written for another model, other options or another build")
     return int(num_pages)
 

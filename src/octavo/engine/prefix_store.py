@@ -48,7 +48,7 @@ class PrefixStore:
         self._max_bytes = max_bytes
         self._kv = kv
         self._pages = pages
-        self._format = PageFormat(kv.page_tokens, pages.page_bytes, pages.identity)
+        self._format = PageFormat(kv.page_tokens, kv.groups.num, pages.page_bytes, pages.identity)
 
     def load(self) -> int:
         """Take in what was saved, as far as blank pages last. Returns the number of pages."""

@@ -104,12 +104,20 @@ class PackedMatrix:
 
 class KvCache:
     """The pages of all layers. Memory is reserved, and taken from the system when first touched."""
-    def __init__(self, num_pages: int, layers: Sequence[tuple[int, int]], dtype: str) -> None:
+    def __init__(
+        self,
+        num_pages: int,
+        layers: Sequence[tuple[int, int]],
+        dtype: str,
+        places: Sequence[tuple[int, int]] | None = None,
+    ) -> None:
         """`layers` has (num_kv_heads, head_dim) of each. `dtype`: "float32", "float16",
         "bfloat16", "int16" or "int8" (these with one float scale per token and head, for keys and
-        for values).
+        for values). `places` are (group, shelf): of equal shelves one page holds only one layer.
+        By default all layers are of group 0.
 
-        Raises ValueError on counts out of range, MemoryError when there is no such address space.
+        Raises ValueError on counts out of range and on two layers in one place, MemoryError when
+        there is no such address space.
         """
     @property
     def num_bytes(self) -> int: ...
@@ -118,15 +126,16 @@ class KvCache:
         keys are transformed, as they are in the page (native kernels/hadamard.h)."""
     @property
     def page_bytes(self) -> int:
-        """Of one page in all layers."""
-    # The content of a page as it lies in memory, of all layers, bit for bit. Buffers have
+        """Of one page on all shelves."""
+    # The content of a page as it lies in memory, of all shelves, bit for bit. Buffers have
     # `page_bytes` bytes. Raises ValueError if not, or if there is no such page.
     def copy_page(self, source: int, target: int) -> None: ...
     def save_page(self, page: int, out: U8) -> None: ...
     def load_page(self, page: int, data: U8) -> None: ...
 
 class Step:
-    """Binds the stable buffers of `runner/step.py` once. Holds references to them.
+    """Binds the stable buffers of `runner/step.py` once. Holds references to them. `slots` is
+    [tokens, page groups], `page_tables` [sequences, entries].
 
     Raises TypeError for another dtype, shape or layout: a silent copy would miss later writes.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from octavo.core.page_groups import NO_PAGE, PageGroups
 from octavo.core.sequence import Sequence
 from octavo.kv.page_pool import PagePool
 
@@ -34,18 +35,21 @@ class KvStats:
     num_evictions: int
 
 
-def num_wasted_slots(sequences: Iterable[Sequence], pool: PagePool, page_tokens: int) -> int:
+def num_wasted_slots(sequences: Iterable[Sequence], pool: PagePool, groups: PageGroups) -> int:
     """O(sequences): only the end of a page table can hold slots that no token is meant for.
 
-    Forks may share their last page, which then wastes what it does in the fullest of them; it
-    wastes nothing if somebody holds it who has gone beyond it.
+    Forks may share their last pages, which then waste what they do in the fullest of them; they
+    waste nothing if somebody holds them who has gone beyond them. Tokens before a window are meant
+    for their slots, too.
     """
     unfilled: dict[int, int] = {}
     num_ends: dict[int, int] = {}
     for sequence in sequences:
         table = sequence.page_table
-        if table:
-            slots = max(0, len(table) * page_tokens - sequence.num_tokens)
-            unfilled[table[-1]] = min(slots, unfilled.get(table[-1], slots))
-            num_ends[table[-1]] = num_ends.get(table[-1], 0) + 1
-    return sum(slots for page, slots in unfilled.items() if pool.ref_count(page) == num_ends[page])
+        num_slots = len(table) // groups.num * groups.page_tokens
+        slots = max(0, num_slots - sequence.num_tokens)
+        for page in table[-groups.num :]:
+            unfilled[page] = min(slots, unfilled.get(page, slots))
+            num_ends[page] = num_ends.get(page, 0) + 1
+    unfilled.pop(NO_PAGE, None)
+    return sum(slots for page, slots in unfilled.items() if pool.ref_counts[page] == num_ends[page])

@@ -22,7 +22,8 @@ class PagePool:
         self.num_pages = num_pages
         self.num_references = 0
         self.num_evictions = 0
-        self._ref_counts = [0] * num_pages
+        self.ref_counts = [0] * num_pages
+        """Of each page; others only read it."""
         self._blank = list(range(num_pages - 1, -1, -1))
         self._evictable = EvictionOrder(max_owner_share)
 
@@ -38,9 +39,6 @@ class PagePool:
     def num_used(self) -> int:
         return self.num_pages - self.num_free
 
-    def ref_count(self, page: int) -> int:
-        return self._ref_counts[page]
-
     def is_evictable(self, page: int) -> bool:
         return page in self._evictable
 
@@ -55,23 +53,23 @@ class PagePool:
         else:
             page = self._evictable.pop(owner)
             self.num_evictions += 1
-        self._ref_counts[page] = 1
+        self.ref_counts[page] = 1
         self.num_references += 1
         return page
 
     def share(self, page: int) -> None:
         """One more reference to a page that is used or evictable."""
-        if self._ref_counts[page] == 0:
+        if self.ref_counts[page] == 0:
             self._evictable.remove(page)
-        self._ref_counts[page] += 1
+        self.ref_counts[page] += 1
         self.num_references += 1
 
     def release(self, page: int, *, keep: bool, owner: str = "") -> None:
         """One reference less. Without any, the page is free: evictable if `keep`, else blank."""
-        assert self._ref_counts[page] > 0, f"page {page} released without a reference"
-        self._ref_counts[page] -= 1
+        assert self.ref_counts[page] > 0, f"page {page} released without a reference"
+        self.ref_counts[page] -= 1
         self.num_references -= 1
-        if self._ref_counts[page] > 0:
+        if self.ref_counts[page] > 0:
             return
         if keep:
             self._evictable.add(page, owner)

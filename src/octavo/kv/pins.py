@@ -6,6 +6,7 @@ each of its pages. Must not know what the pages hold.
 
 from __future__ import annotations
 
+from octavo.core.page_groups import NO_PAGE
 from octavo.kv.page_pool import PagePool
 
 
@@ -26,14 +27,16 @@ class Pins:
     def num_pages(self) -> int:
         return sum(map(len, self._pages.values()))
 
-    def add(self, key: str, pages: list[int]) -> bool:
-        """Hold cached pages by a key that is not in use. False if that would be too many."""
+    def add(self, key: str, table: list[int]) -> bool:
+        """Hold the cached pages in a page table by a key that is not in use. False if that would be
+        too many."""
         assert key not in self._pages, f"pin {key!r} is in use"
+        pages = [page for page in table if page != NO_PAGE]
         if self.num_pages + len(pages) > self.max_pages:
             return False
         for page in pages:
             self._pool.share(page)
-        self._pages[key] = pages.copy()
+        self._pages[key] = pages
         return True
 
     def remove(self, key: str) -> None:

@@ -1,6 +1,6 @@
-"""Which page holds the keys and values of which token prefix: a keyed hash chain over full pages.
+"""Which pages hold the keys and values of which token prefix: a keyed hash chain over full pages.
 
-Owns names of prefixes and the page that each name stands for. Must not know sequences or reference
+Owns names of prefixes and the pages that each name stands for. Must not know sequences or reference
 counts: whether a page may be reused is the page pool's business.
 
 A page's keys and values depend on its own tokens and on all tokens before them, so its name is made
@@ -19,11 +19,13 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from octavo.core.page_groups import NO_PAGE
+
 DIGEST_BYTES = 32
 
 
 class PageName(NamedTuple):
-    """The name of one full page's content: its tokens, and by `parent` everything before them."""
+    """The name of a full stripe's content: its tokens, and by `parent` everything before them."""
 
     digest: bytes
     parent: bytes
@@ -38,25 +40,28 @@ def scope_of(adapter: str, cache_salt: str) -> bytes:
 
 
 class PrefixIndex:
-    """Maps names to pages, one to one. Every operation is O(1) in the number of pages.
+    """Maps a name to the pages, one per group of layers, that hold its tokens: each page has one
+    name. Every operation is O(1) in the number of pages.
 
     `version` changes whenever a search may find something else than before.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, num_groups: int = 1) -> None:
         self.version = 0
+        self._num_groups = num_groups
         self._secret = secrets.token_bytes(DIGEST_BYTES)
-        self._pages: dict[PageName, int] = {}
+        self._pages: dict[PageName, list[int]] = {}
         self._names: dict[int, PageName] = {}
 
     def __len__(self) -> int:
         return len(self._pages)
 
-    def items(self) -> Iterator[tuple[PageName, int]]:
+    def items(self) -> Iterator[tuple[PageName, list[int]]]:
+        """Names, and of each group the page or NO_PAGE."""
         return iter(self._pages.items())
 
     def name(self, previous: PageName | None, scope: bytes, token_ids: Sequence[int]) -> PageName:
-        """The name of the page with `token_ids` that follows `previous` (None: begins the text)."""
+        """The name of the stripe with `token_ids` behind `previous` (None: begins the text)."""
         parent = previous.digest if previous is not None else self._root(scope)
         packed = array("q", token_ids).tobytes()
         return PageName(self._digest(parent, packed), parent, tuple(token_ids), scope)
@@ -65,15 +70,20 @@ class PrefixIndex:
         """Whether no page stands before it."""
         return name.parent == self._root(name.scope)
 
-    def find(self, name: PageName) -> int | None:
+    def find(self, name: PageName) -> list[int] | None:
+        """Of each group the page or NO_PAGE; None if there is none at all. Not to be changed."""
         return self._pages.get(name)
 
-    def insert(self, name: PageName, page: int) -> None:
-        """Let `name` stand for `page`, unless another page of equal content was there first."""
-        if name not in self._pages and page not in self._names:
-            self._pages[name] = page
-            self._names[page] = name
-            self.version += 1
+    def insert(self, name: PageName, pages: Sequence[int]) -> None:
+        """Let `name` stand for these, one per group or NO_PAGE, where no other page of equal
+        content was there first."""
+        held = self._pages.get(name) or [NO_PAGE] * self._num_groups
+        for group, page in enumerate(pages):
+            if page != NO_PAGE and held[group] == NO_PAGE and page not in self._names:
+                held[group] = page
+                self._names[page] = name
+                self._pages[name] = held
+                self.version += 1
 
     def holds(self, page: int) -> bool:
         return page in self._names
@@ -82,7 +92,10 @@ class PrefixIndex:
         """`page` gets new content. Does nothing if no name stands for it."""
         name = self._names.pop(page, None)
         if name is not None:
-            del self._pages[name]
+            held = self._pages[name]
+            held[held.index(page)] = NO_PAGE
+            if max(held) == NO_PAGE:
+                del self._pages[name]
             self.version += 1
 
     def clear(self) -> None:

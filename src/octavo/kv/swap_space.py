@@ -5,6 +5,7 @@ Must not know where the slots are (host memory or a file), nor what moves into t
 
 from __future__ import annotations
 
+from octavo.core.page_groups import NO_PAGE
 from octavo.core.sequence import Sequence
 
 
@@ -28,22 +29,25 @@ class SwapSpace:
         return sequence in self._slots
 
     def slots_of(self, sequence: Sequence) -> list[int]:
-        """In the order of its pages. It must be held."""
+        """As `put` gave them. It must be held."""
         return self._slots[sequence]
 
-    def put(self, sequence: Sequence, num_pages: int) -> list[int] | None:
-        """Slots for a sequence that is not held; None if they lack."""
+    def put(self, sequence: Sequence, table: list[int]) -> list[int] | None:
+        """A slot for each page in a page table of a sequence that is not held, NO_PAGE for each
+        NO_PAGE; None if slots lack."""
         assert sequence not in self._slots, "a sequence is swapped out twice"
-        if self.num_slots == 0 or num_pages > len(self._free):
+        if self.num_slots == 0 or len(table) - table.count(NO_PAGE) > len(self._free):
             return None
-        self._slots[sequence] = [self._free.pop() for _ in range(num_pages)]
-        return self._slots[sequence]
+        slots = [NO_PAGE if page == NO_PAGE else self._free.pop() for page in table]
+        self._slots[sequence] = slots
+        return slots
 
     def drop(self, sequence: Sequence) -> None:
         """Its slots are free again. Does nothing if it is not held."""
-        self._free.extend(reversed(self._slots.pop(sequence, [])))
+        slots = reversed(self._slots.pop(sequence, []))
+        self._free.extend(slot for slot in slots if slot != NO_PAGE)
 
     def check_invariants(self) -> None:
         """Raise AssertionError unless every slot is free or held, once. For tests."""
-        held = [slot for slots in self._slots.values() for slot in slots]
+        held = [slot for slots in self._slots.values() for slot in slots if slot != NO_PAGE]
         assert sorted(self._free + held) == list(range(self.num_slots)), "slots lost or held twice"

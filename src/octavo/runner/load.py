@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from octavo.config.engine import EngineConfig
 from octavo.core.model_config import ModelConfig
+from octavo.core.page_plan import PagePlan, plan_pages
 from octavo.kernels._native import KvCache, ThreadPool
 from octavo.models.model import Model
 from octavo.models.registry import model_from_gguf
@@ -64,7 +65,8 @@ def load_runner(
     check_weights(file, weights, _tensors_of_config(model.config))
     check_quantization(file, weights, config.quantization)
     program = compile_for_file(file, model, config.dtype, config.quantization)
-    limits, num_pages = _limits(config, model.config)
+    plan, num_pages = _pages(config, model.config)
+    limits = _limits(config, plan)
     facts = ProcessorFacts(vocab_size=model.config.vocab_size, stop_token_ids=stop_token_ids)
     processors = load_processors(config.logits_processors, facts)
     pool = ThreadPool(config.threads)
@@ -72,15 +74,15 @@ def load_runner(
         file, weights, config.dtype, pool, progress, quantization=config.quantization
     )
     layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.config.layers]
-    pages = KvCache(num_pages, layers, config.kv_cache_dtype)
-    identity = page_identity(file, config, program) if config.prefix_cache_dir else b""
+    pages = KvCache(num_pages, layers, config.kv_cache_dtype, plan.places)
+    identity = page_identity(file, config, program, plan) if config.prefix_cache_dir else b""
     step = Step(limits)
     return Runner(
         model=model.config,
         num_pages=num_pages,
         step=step,
         executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
-        pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity),
+        pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity, plan.groups),
         pooler=HiddenPooler(_vector(loaded, model.norm), model.config.norm_eps),
         sampler=Sampler(model.config.vocab_size, pool, config.isa, processors),
         stop_token_ids=stop_token_ids,
@@ -121,16 +123,22 @@ def _swap_buffer(config: EngineConfig, page_bytes: int) -> SwapBuffer:
     return SwapBuffer(config.swap_space // page_bytes, page_bytes, directory)
 
 
-def _limits(config: EngineConfig, model: ModelConfig) -> tuple[StepLimits, int]:
+def _pages(config: EngineConfig, model: ModelConfig) -> tuple[PagePlan, int]:
+    """What a page holds, and how many there are."""
     assert config.kv_cache_memory is not None
     assert config.max_model_len is not None
-    num_pages = num_pages_for(
-        model, config.kv_cache_dtype, config.kv_cache_memory, config.max_model_len
+    plan = plan_pages(
+        model, config.kv_cache_dtype, config.max_model_len, config.max_num_batched_tokens
     )
-    limits = StepLimits(
+    return plan, num_pages_for(plan, config.kv_cache_memory, config.max_model_len)
+
+
+def _limits(config: EngineConfig, plan: PagePlan) -> StepLimits:
+    assert config.max_model_len is not None
+    return StepLimits(
         max_tokens=config.max_num_batched_tokens,
         max_sequences=config.max_num_seqs,
         max_logit_rows=max(config.max_num_seqs, MIN_LOGIT_ROWS),
         max_context_tokens=config.max_model_len,
+        num_page_groups=plan.groups.num,
     )
-    return limits, num_pages

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from octavo.core.model_config import ModelConfig
-from octavo.core.sequence import PAGE_TOKENS
+from octavo.core.page_plan import PagePlan
 from octavo.errors import ConfigError
 
 
-def page_bytes(model: ModelConfig, kv_cache_dtype: str) -> int:
-    """Keys and values of one page's tokens in all layers."""
-    return PAGE_TOKENS * model.kv_bytes_per_token(kv_cache_dtype)
-
-
-def num_pages_for(
-    model: ModelConfig, kv_cache_dtype: str, kv_cache_memory: int, max_model_len: int
-) -> int:
+def num_pages_for(plan: PagePlan, kv_cache_memory: int, max_model_len: int) -> int:
     """Raises `ConfigError` if one sequence of full length would not fit."""
-    size = page_bytes(model, kv_cache_dtype)
+    size = plan.page_bytes
     num_pages = kv_cache_memory // size
-    needed = -(-max_model_len // PAGE_TOKENS)
+    needed = plan.sequence_bytes(max_model_len) // size
     if num_pages < needed:
         raise ConfigError(
             f"--kv-cache-memory is {kv_cache_memory} bytes, {num_pages} pages of {size} bytes; "

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from octavo import __version__
 from octavo.config.engine import EngineConfig
+from octavo.core.page_plan import PagePlan
 from octavo.kernels import _native
 from octavo.ops.program import Program
 from octavo.weights.gguf import GGUFFile
@@ -20,13 +21,14 @@ SAMPLE_BYTES = 4096
 """Of each tensor. Reading all of the weights would take as long as loading them."""
 
 
-def page_identity(file: GGUFFile, config: EngineConfig, program: Program) -> bytes:
+def page_identity(file: GGUFFile, config: EngineConfig, program: Program, plan: PagePlan) -> bytes:
     """`config` has been resolved. A few milliseconds for a model of gigabytes."""
     digest = blake2b(digest_size=DIGEST_BYTES)
     parts = (
         __version__.encode(),
         repr((config.isa, config.kv_cache_dtype, config.dtype, config.quantization)).encode(),
         program.to_text().encode(),
+        repr((plan.groups.windows, plan.places)).encode(),
         blake2b(_native_core()).digest(),
         model_digest(file),
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
+from octavo.core.page_groups import PageGroups
 from octavo.core.schedule import MoveKind, PageMove
 from octavo.kernels._native import KvCache
 from octavo.runner.swap_buffer import SwapBuffer
@@ -23,14 +24,21 @@ NUM_MEASURED_PAGES = 4
 
 
 class PageMemory:
-    """Content moves bit for bit, whatever its type: codes, scales and all layers.
+    """Content moves bit for bit, whatever its type: codes, scales and all layers of a group.
 
     `identity`: pages of memories of equal identity mean the same (`runner.page_identity`); empty
     where nobody asks.
     """
 
-    def __init__(self, cache: KvCache, swap: SwapBuffer, identity: bytes = b"") -> None:
+    def __init__(
+        self,
+        cache: KvCache,
+        swap: SwapBuffer,
+        identity: bytes = b"",
+        groups: PageGroups | None = None,
+    ) -> None:
         self.identity = identity
+        self.groups = groups or PageGroups()
         self._cache = cache
         self._swap = swap
 

@@ -14,7 +14,8 @@ from octavo.runner.step import Step
 
 
 class ReferenceExecutable:
-    """`weights` by name, float32, rows in the order that the model computes with."""
+    """`weights` by name, float32, rows in the order that the model computes with. All layers stand
+    in one group."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class ReferenceExecutable:
             ReferenceStep(
                 token_ids=step.token_ids[:tokens],
                 positions=step.positions[:tokens],
-                slots=step.slots[:tokens],
+                slots=step.slots[:tokens, 0],
                 query_starts=step.query_starts[: sequences + 1],
                 page_tables=step.page_tables[:sequences],
                 logit_rows=step.logit_rows[: step.num_logit_rows],

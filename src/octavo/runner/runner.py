@@ -8,10 +8,11 @@ from __future__ import annotations
 import time
 
 from octavo.core.model_config import ModelConfig
+from octavo.core.page_groups import PageGroups
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledSequence, ScheduledStep, StepResult
-from octavo.core.sequence import PAGE_TOKENS, Sequence
+from octavo.core.sequence import Sequence
 from octavo.ops.program import Program
 from octavo.runner.executable import Executable
 from octavo.runner.page_memory import PageMemory
@@ -58,6 +59,10 @@ class Runner:
         return self._step.limits.max_logit_rows
 
     @property
+    def groups(self) -> PageGroups:
+        return self.pages.groups
+
+    @property
     def num_swap_slots(self) -> int:
         return self.pages.num_swap_slots
 
@@ -102,7 +107,7 @@ class Runner:
         Overwrites pages: for a runner that serves nobody. Raises `ValueError` if it does not fit.
         """
         executable = self._open_executable()
-        self._step.fill(_sample_step(num_tokens))
+        self._step.fill(_sample_step(num_tokens, self.groups))
         executable.run()
         return executable.profile()
 
@@ -117,7 +122,7 @@ class Runner:
         return self._executable
 
 
-def _sample_step(num_tokens: int) -> ScheduledStep:
+def _sample_step(num_tokens: int, groups: PageGroups) -> ScheduledStep:
     token_ids = [0] * num_tokens
     request = EngineRequest(
         request_id="profile",
@@ -128,6 +133,6 @@ def _sample_step(num_tokens: int) -> ScheduledStep:
     sequence = Sequence(
         request=request, index=0, token_ids=token_ids, num_prompt_tokens=num_tokens, seed=0
     )
-    sequence.page_table = list(range(-(-num_tokens // PAGE_TOKENS)))
+    sequence.page_table = list(range(groups.num_stripes(num_tokens) * groups.num))
     one = ScheduledSequence(sequence=sequence, start=0, num_tokens=num_tokens, samples=True)
     return ScheduledStep([one], num_tokens)

@@ -17,16 +17,19 @@ from octavo.core.sequence import PAGE_TOKENS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepLimits:
-    """The largest step. `max_context_tokens` is per sequence."""
+    """The largest step. `max_context_tokens` is per sequence. `num_page_groups`: entries of a page
+    table for each stripe (`core.page_groups`)."""
 
     max_tokens: int
     max_sequences: int
     max_logit_rows: int
     max_context_tokens: int
+    num_page_groups: int = 1
 
     @property
     def max_pages(self) -> int:
-        return -(-self.max_context_tokens // PAGE_TOKENS)
+        """Entries of a page table."""
+        return -(-self.max_context_tokens // PAGE_TOKENS) * self.num_page_groups
 
 
 class Step:
@@ -45,7 +48,7 @@ class Step:
         self.token_ids = np.zeros(tokens, np.int32)
         self.positions = np.zeros(tokens, np.int32)
         self.token_sequences = np.zeros(tokens, np.int32)
-        self.slots = np.zeros(tokens, np.int64)
+        self.slots = np.zeros((tokens, limits.num_page_groups), np.int64)
         self.query_starts = np.zeros(sequences + 1, np.int32)
         self.context_lengths = np.zeros(sequences, np.int32)
         self.page_tables = np.zeros((sequences, limits.max_pages), np.int32)
@@ -81,27 +84,32 @@ class Step:
     def _fill_decodes(self, decodes: list[ScheduledSequence]) -> None:
         """Rows of the leading sequences that compute one token each."""
         token_ids, positions, slots = [], [], []
+        num_groups = self.limits.num_page_groups
         for one in decodes:
             sequence, position = one.sequence, one.start
             token_ids.append(sequence.token_ids[position])
             positions.append(position)
-            page = sequence.page_table[position // PAGE_TOKENS]
-            slots.append(page * PAGE_TOKENS + position % PAGE_TOKENS)
+            first = position // PAGE_TOKENS * num_groups
+            for page in sequence.page_table[first : first + num_groups]:
+                slots.append(page * PAGE_TOKENS + position % PAGE_TOKENS)
         count = len(decodes)
+        assert min(slots, default=0) >= 0, "a token is computed without a page"
         self.token_ids[:count] = token_ids
         self.positions[:count] = positions
-        self.slots[:count] = slots
+        self.slots.reshape(-1)[: len(slots)] = slots
         self.token_sequences[:count] = range(count)
 
     def _fill_chunk(self, index: int, one: ScheduledSequence, row: int) -> None:
         rows = slice(row, row + one.num_tokens)
         stop = one.start + one.num_tokens
-        positions = np.arange(one.start, stop, dtype=np.int32)
         self.token_ids[rows] = one.sequence.token_ids[one.start : stop]
+        positions = np.arange(one.start, stop, dtype=np.int32)
         self.positions[rows] = positions
         self.token_sequences[rows] = index
-        pages = self.page_tables[index, positions // PAGE_TOKENS].astype(np.int64)
-        self.slots[rows] = pages * PAGE_TOKENS + positions % PAGE_TOKENS
+        tables = self.page_tables[index].reshape(-1, self.limits.num_page_groups)
+        pages = tables[positions // PAGE_TOKENS].astype(np.int64)
+        assert pages.min() >= 0, "a token is computed without a page"
+        self.slots[rows] = pages * PAGE_TOKENS + (positions % PAGE_TOKENS)[:, None]
 
     def _fill_sequences(self, sequences: list[ScheduledSequence]) -> None:
         starts, lengths = [0], []

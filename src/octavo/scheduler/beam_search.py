@@ -15,6 +15,7 @@ compute the rest of their own. Nobody draws before all have come so far.
 
 from __future__ import annotations
 
+from octavo.core.page_groups import PageGroups
 from octavo.core.schedule import Candidates
 from octavo.core.sequence import Sequence, SequenceState
 from octavo.kv.kv_manager import KvManager
@@ -109,16 +110,17 @@ class BeamSearch:
         return [next(vacant) if home is None else home for home in homes]
 
 
-def max_beam_pages(num_prompt_tokens: int, num_tokens: int, width: int, page_tokens: int) -> int:
-    """What beams of so many tokens, prompt included, hold if they part at the first token."""
+def max_beam_stripes(num_prompt_tokens: int, num_tokens: int, width: int, page_tokens: int) -> int:
+    """Stripes of beams of so many tokens, prompt included, if they part at the first token."""
     num_shared = num_prompt_tokens // page_tokens
     return num_shared + width * (-(-num_tokens // page_tokens) - num_shared)
 
 
-def max_beam_tokens(num_prompt_tokens: int, num_pages: int, width: int, page_tokens: int) -> int:
+def max_beam_tokens(num_prompt_tokens: int, num_pages: int, width: int, groups: PageGroups) -> int:
     """How long beams may become, prompt included, so that they fit whenever they part."""
-    num_shared = num_prompt_tokens // page_tokens
-    return (num_shared + (num_pages - num_shared) // width) * page_tokens
+    num_shared = num_prompt_tokens // groups.page_tokens
+    num_left = num_pages - groups.num_pages(num_shared)
+    return (num_shared + num_left // (width * groups.num)) * groups.page_tokens
 
 
 def _num_common_tokens(first: Sequence, second: Sequence) -> int:

@@ -51,9 +51,9 @@ class BeamSearches:
         """Tokens, prompt included, that its beams can always have pages for."""
         return max_beam_tokens(
             sequence.num_prompt_tokens,
-            self._kv.num_slots // self._kv.page_tokens,
+            self._kv.num_pages,
             sequence.params.num_beams,
-            self._kv.page_tokens,
+            self._kv.groups,
         )
 
     def max_chunk(self, sequence: Sequence, num_tokens: int) -> int:

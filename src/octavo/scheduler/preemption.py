@@ -29,7 +29,7 @@ class PreemptionCosts:
         return self.step_time.seconds_to_compute(sequence.num_computed_tokens, self.step_tokens)
 
     def swap(self, sequence: Sequence) -> float:
-        return 2 * self.page_move_seconds * len(sequence.page_table)
+        return 2 * self.page_move_seconds * sequence.num_pages
 
     def least(self, sequence: Sequence) -> float:
         return min(self.recompute(sequence), self.swap(sequence))
@@ -85,7 +85,7 @@ def _tenants_over_share(running: list[Sequence]) -> frozenset[str]:
     held: Counter[str] = Counter()
     weights: dict[str, float] = {}
     for sequence in running:
-        held[sequence.request.tenant] += len(sequence.page_table)
+        held[sequence.request.tenant] += sequence.num_pages
         weights[sequence.request.tenant] = sequence.request.tenant_weight
     per_weight = held.total() / sum(weights.values())
     return frozenset(name for name, pages in held.items() if pages > per_weight * weights[name])

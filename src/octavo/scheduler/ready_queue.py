@@ -37,7 +37,7 @@ class ReadyFacts:
         self.sequences: dict[Ticket, Sequence] = {}
 
     def num_cached_tokens(self, ticket: Ticket) -> int:
-        return len(self._kv.find_prefix(self.sequences[ticket])) * self._kv.page_tokens
+        return self._kv.num_cached_tokens(self.sequences[ticket])
 
     def weight(self, tenant: str) -> float:
         return self._weights.get(tenant, 1.0)

@@ -34,7 +34,7 @@ from octavo.core.schedule import (
 )
 from octavo.core.sequence import Sequence, SequenceState
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.beam_search import max_beam_pages
+from octavo.scheduler.beam_search import max_beam_stripes
 from octavo.scheduler.beam_searches import BeamSearches
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.config import SchedulerConfig
@@ -95,7 +95,7 @@ class Scheduler:
         self.config = config
         self.kv = kv
         self.step_time = step_time or StepTimeModel()
-        self.max_sequence_tokens = min(config.max_model_len, kv.num_slots)
+        self.max_sequence_tokens = kv.groups.max_tokens(kv.num_pages, config.max_model_len)
         self.counters = SchedulerCounters()
         self.wait_reason = ""
         """Why the latest step admitted nobody more: "slots", "pages", "prefix" or "step"."""
@@ -106,7 +106,7 @@ class Scheduler:
         self._costs = PreemptionCosts(
             self.step_time, config.max_num_batched_tokens, config.page_move_seconds
         )
-        self._promises = PagePromises()
+        self._promises = PagePromises(kv.groups)
         self._deadlines = Deadlines()
         self._tickets: dict[Sequence, Ticket] = {}  # of all that live
         self._running: dict[Sequence, None] = {}  # in order of admission
@@ -284,7 +284,7 @@ class Scheduler:
         is_alone = len(self._running) - len(self._searches.followers) == 1
         if num_pages > self.kv.num_free_pages - (0 if is_alone else others):
             return False
-        self._promises.use(holder, num_pages)
+        self._promises.use(holder, self.kv.num_stripes_to_grow(sequence, sequence.num_tokens))
         return self.kv.grow(sequence, sequence.num_tokens)
 
     def _stop_running(self, sequence: Sequence) -> None:
@@ -351,7 +351,10 @@ class Scheduler:
         promise = self._promises.size_for(
             sequence.num_preemptions, self._max_growth(sequence), num_slots(sequence)
         )
-        num_reserved = self._promises.num_pages_to_keep + promise if self._running else 0
+        num_reserved = 0
+        if self._running:
+            num_promised = self._promises.pages_for(sequence, promise)
+            num_reserved = self._promises.num_pages_to_keep + num_promised
         leader = self._leaders.get(sequence.request.request_id)
         if self.kv.is_swapped(sequence):
             given = self.kv.swap_in(sequence, num_reserved_pages=num_reserved)
@@ -380,6 +383,7 @@ class Scheduler:
             sequence.num_tokens == sequence.num_prompt_tokens > 1
             and leader.state is SequenceState.RUNNING
             and leader.num_computed_tokens >= leader.num_prompt_tokens
+            and self.kv.can_fork(leader, sequence.num_prompt_tokens - 1)
         )
 
     def _fork(self, leader: Sequence, sequence: Sequence, num_reserved: int) -> bool:
@@ -393,14 +397,14 @@ class Scheduler:
         return self.kv.grow(sequence, sequence.num_tokens)
 
     def _max_growth(self, sequence: Sequence) -> int:
-        """Pages that it, or its search, can take at most beyond those that its tokens fill now."""
-        num_pages = max_beam_pages(
+        """Stripes that it, or its search, can take at most beyond those that its tokens fill."""
+        num_stripes = max_beam_stripes(
             sequence.num_prompt_tokens,
             self._max_tokens(sequence),
             num_slots(sequence),
             self.kv.page_tokens,
         )
-        return num_pages - -(-sequence.num_tokens // self.kv.page_tokens)
+        return num_stripes - self.kv.groups.num_stripes(sequence.num_tokens)
 
     def _start(self, sequence: Sequence) -> None:
         self._ready.remove(sequence)

@@ -164,7 +164,7 @@ class Cluster:
 
     def _look(self, now: float) -> Point:
         schedulers = [replica.scheduler for replica in self._replicas]
-        num_pages = sum(one.kv.num_slots // one.kv.page_tokens for one in schedulers)
+        num_pages = sum(one.kv.num_pages for one in schedulers)
         num_free = sum(one.kv.num_free_pages for one in schedulers)
         return Point(
             seconds=now,

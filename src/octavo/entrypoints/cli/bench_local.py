@@ -120,13 +120,17 @@ def measure_cases(
         max_num_seqs=config.max_num_seqs,
         num_pages=engine.runner.num_pages,
         max_prompt_tokens=namespace.max_prompt_tokens,
+        num_page_groups=engine.runner.groups.num,
     )
     steps = namespace.decode_steps
     cases, skipped = plan_cases(namespace.contexts, namespace.batch_sizes, steps, limits)
     if not cases:
         raise ConfigError(f"no case can be measured: {'; '.join(skipped)}")
     bench = LatencyBench(
-        engine.runner, engine.front.model.vocab_size, config.max_num_batched_tokens
+        engine.runner,
+        engine.front.model.vocab_size,
+        config.max_num_batched_tokens,
+        num_page_groups=limits.num_page_groups,
     )
     times = []
     with counting_bar("Measuring") as report:

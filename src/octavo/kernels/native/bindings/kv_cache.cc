@@ -1,10 +1,12 @@
 // Pages from Python. The stub is kernels/_native.pyi.
 #include "runtime/kv_cache.h"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -32,10 +34,18 @@ DType parse_page_dtype(const std::string& name) {
 }
 
 void init_kv_cache(KvCache* self, int64_t num_pages,
-                   const std::vector<std::pair<int64_t, int64_t>>& layers,
-                   const std::string& dtype) {
+                   const std::vector<std::pair<int64_t, int64_t>>& layers, const std::string& dtype,
+                   const std::optional<std::vector<std::pair<int64_t, int64_t>>>& places) {
+  if (places && places->size() != layers.size()) {
+    throw std::invalid_argument("there are " + std::to_string(places->size()) + " places for " +
+                                std::to_string(layers.size()) + " layers");
+  }
   std::vector<KvCache::LayerShape> shapes;
-  for (const auto& [num_kv_heads, head_dim] : layers) shapes.push_back({num_kv_heads, head_dim});
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto [num_kv_heads, head_dim] = layers[i];
+    const auto [group, shelf] = places ? (*places)[i] : std::pair(int64_t{0}, int64_t(i));
+    shapes.push_back({num_kv_heads, head_dim, group, shelf});
+  }
   new (self) KvCache(num_pages, shapes, parse_page_dtype(dtype));
 }
 
@@ -85,7 +95,8 @@ void load_page(KvCache& cache, int64_t page, const Array<uint8_t, 1>& data) {
 
 void bind_kv_cache(nb::module_& m) {
   nb::class_<KvCache>(m, "KvCache")
-      .def("__init__", &init_kv_cache, nb::arg("num_pages"), nb::arg("layers"), nb::arg("dtype"))
+      .def("__init__", &init_kv_cache, nb::arg("num_pages"), nb::arg("layers"), nb::arg("dtype"),
+           nb::arg("places") = nb::none())
       .def_prop_ro("num_bytes", &KvCache::num_bytes)
       .def_prop_ro("page_bytes", &KvCache::page_bytes)
       .def("read_page", &read_numbers, nb::arg("layer"), nb::arg("page"))

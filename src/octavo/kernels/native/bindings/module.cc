@@ -96,7 +96,7 @@ NumpyF32 unpack_matrix(const Matrix& matrix) {
 // Holds the arrays, so that the pointers of `view` stay good.
 struct StepBuffers {
   Array<int32_t, 1> token_ids, positions, token_sequences;
-  Array<int64_t, 1> slots;
+  Array<int64_t, 2> slots;
   Array<int32_t, 1> query_starts, context_lengths;
   Array<int32_t, 2> page_tables;
   Array<int32_t, 1> logit_rows;
@@ -105,7 +105,7 @@ struct StepBuffers {
     check("token_ids", num_tokens, token_ids.size());
     check("positions", num_tokens, positions.size());
     check("token_sequences", num_tokens, token_sequences.size());
-    check("slots", num_tokens, slots.size());
+    check("slots", num_tokens, slots.shape(0));
     check("query_starts", num_sequences + 1, query_starts.size());
     check("context_lengths", num_sequences, context_lengths.size());
     check("page_tables", num_sequences, page_tables.shape(0));
@@ -122,6 +122,7 @@ struct StepBuffers {
     view.context_lengths = context_lengths.data();
     view.page_tables = page_tables.data();
     view.page_table_stride = static_cast<int64_t>(page_tables.shape(1));
+    view.num_page_groups = static_cast<int64_t>(slots.shape(1));
     view.logit_rows = logit_rows.data();
     return view;
   }
@@ -234,7 +235,7 @@ class BoundProgram {
 
  private:
   void walk(const StepView& step, int64_t count, double* seconds) {
-    program_->check_rows(step);
+    program_->check_step(step);
     const nb::gil_scoped_release release;
     program_->run(step, count, seconds);
   }
@@ -412,7 +413,7 @@ void bind_data(nb::module_& m) {
 void bind_program(nb::module_& m) {
   // Converting would copy, and a step would not see what is written into the caller's arrays.
   nb::class_<StepBuffers>(m, "Step").def(
-      nb::init<Array<int32_t, 1>, Array<int32_t, 1>, Array<int32_t, 1>, Array<int64_t, 1>,
+      nb::init<Array<int32_t, 1>, Array<int32_t, 1>, Array<int32_t, 1>, Array<int64_t, 2>,
                Array<int32_t, 1>, Array<int32_t, 1>, Array<int32_t, 2>, Array<int32_t, 1>>(),
       nb::arg("token_ids").noconvert(), nb::arg("positions").noconvert(),
       nb::arg("token_sequences").noconvert(), nb::arg("slots").noconvert(),

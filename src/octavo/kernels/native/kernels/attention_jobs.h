@@ -117,12 +117,12 @@ class JobStream {
 
   void find_keys(Job& job) const {
     const StepView& step = call_.step;
-    const int32_t* table =
-        step.page_tables + job.work.sequence * step.page_table_stride + job.piece * kPiecePages;
+    const int32_t* table = step.page_tables + job.work.sequence * step.page_table_stride +
+                           job.piece * kPiecePages * step.num_page_groups + kv_.group;
     const std::byte* const head =
         kv_.data + job.unit.kv_head * 2 * page_half_bytes(kv_.dtype, kv_.head_dim);
     for (int page = job.pages.begin; page < job.pages.end; ++page) {
-      job.keys[page] = head + table[page] * kv_.page_bytes;
+      job.keys[page] = head + table[page * step.num_page_groups] * kv_.page_bytes;
     }
   }
 

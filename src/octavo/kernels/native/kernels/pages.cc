@@ -78,6 +78,10 @@ void write_token(const KvLayer& kv, int64_t slot, int64_t head, const float* key
              value);
 }
 
+int64_t slot_of(const KernelCall& call, const KvLayer& kv, int64_t row) {
+  return call.step.slots[row * call.step.num_page_groups + kv.group];
+}
+
 // What a key loses before it is kept, as `KeyOffset` of ops/interface.py says.
 struct KeyOffset {
   const float* vector;  // [kv_heads * head_dim], or null
@@ -134,7 +138,7 @@ void write_pages(const KernelCall& call) {
             offset.subtract(h, less);
             key = less;
           }
-          write_token<T>(kv, call.step.slots[r], h, key, call.row<float>(v, r) + h * kv.head_dim);
+          write_token<T>(kv, slot_of(call, kv, r), h, key, call.row<float>(v, r) + h * kv.head_dim);
         }
       }
     });
@@ -163,7 +167,7 @@ void rope_write_pages(const KernelCall& call) {
         for (int64_t h = 0; h < kv_heads; ++h) {
           transform_k(k + h * dim, turn, key);
           if (offset.vector != nullptr) offset.subtract(h, key);
-          write_token<T>(kv, call.step.slots[r], h, key, k + (kv_heads + h) * dim);
+          write_token<T>(kv, slot_of(call, kv, r), h, key, k + (kv_heads + h) * dim);
         }
       }
     });

@@ -1,9 +1,12 @@
 // Sizes of pages and layers, and whole pages on the move.
 #include "runtime/kv_cache.h"
 
+#include <algorithm>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "formats/half.h"
 #include "octavo/limits.h"
@@ -16,10 +19,11 @@ constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxPages = INT32_MAX;
 constexpr int64_t kMaxLayers = 4096;
 
-void check(const char* what, int64_t value, int64_t limit) {
-  if (value < 1 || value > limit) {
-    throw std::invalid_argument(std::string(what) + " is " + std::to_string(value) + "; 1 to " +
-                                std::to_string(limit) + " are allowed");
+void check(const char* what, int64_t value, int64_t limit, int64_t least = 1) {
+  if (value < least || value > limit) {
+    throw std::invalid_argument(std::string(what) + " is " + std::to_string(value) + "; " +
+                                std::to_string(least) + " to " + std::to_string(limit) +
+                                " are allowed");
   }
 }
 
@@ -31,6 +35,24 @@ int64_t bytes_of(const KvCache::LayerShape& shape, DType dtype) {
                                 "; multiples of 16 are allowed");
   }
   return shape.num_kv_heads * 2 * page_half_bytes(dtype, shape.head_dim);
+}
+
+// Bytes of a page on each shelf.
+std::vector<int64_t> shelf_bytes(const std::vector<KvCache::LayerShape>& shapes, DType dtype) {
+  std::vector<int64_t> bytes;
+  std::set<std::pair<int64_t, int64_t>> places;
+  for (const KvCache::LayerShape& shape : shapes) {
+    check("the group", shape.group, kMaxLayers - 1, 0);
+    check("the shelf", shape.shelf, kMaxLayers - 1, 0);
+    if (!places.emplace(shape.group, shape.shelf).second) {
+      throw std::invalid_argument("two layers of group " + std::to_string(shape.group) +
+                                  " are on shelf " + std::to_string(shape.shelf));
+    }
+    const auto shelf = static_cast<size_t>(shape.shelf);
+    if (shelf >= bytes.size()) bytes.resize(shelf + 1);
+    bytes[shelf] = std::max(bytes[shelf], bytes_of(shape, dtype));
+  }
+  return bytes;
 }
 
 float element(DType dtype, const std::byte* p) {
@@ -81,21 +103,26 @@ KvCache::KvCache(int64_t num_pages, const std::vector<LayerShape>& shapes, DType
     throw std::invalid_argument("pages hold float32, float16, bfloat16, int16 or int8");
   }
   int64_t total = 0;
-  for (const LayerShape& shape : shapes) {
-    int64_t layer_bytes;
-    if (__builtin_mul_overflow(bytes_of(shape, dtype), num_pages, &layer_bytes) ||
-        __builtin_add_overflow(total, layer_bytes, &total)) {
+  const std::vector<int64_t> page_bytes = shelf_bytes(shapes, dtype);
+  for (const int64_t bytes : page_bytes) {
+    int64_t all_pages;
+    if (__builtin_mul_overflow(bytes, num_pages, &all_pages) ||
+        __builtin_add_overflow(total, all_pages, &total)) {
       throw std::bad_alloc();
     }
+    page_bytes_ += bytes;
   }
   memory_ = MappedMemory(total);
   std::byte* data = memory_.data();
-  for (const LayerShape& shape : shapes) {
-    const int64_t bytes = bytes_of(shape, dtype);
-    layers_.push_back({dtype, static_cast<int32_t>(shape.num_kv_heads),
-                       static_cast<int32_t>(shape.head_dim), num_pages, bytes, data});
+  for (const int64_t bytes : page_bytes) {
+    shelves_.push_back({data, bytes});
     data += bytes * num_pages;
-    page_bytes_ += bytes;
+  }
+  for (const LayerShape& shape : shapes) {
+    const Shelf& shelf = shelves_[static_cast<size_t>(shape.shelf)];
+    layers_.push_back({dtype, static_cast<int32_t>(shape.num_kv_heads),
+                       static_cast<int32_t>(shape.head_dim), static_cast<int32_t>(shape.group),
+                       num_pages, shelf.page_bytes, shelf.data});
   }
 }
 
@@ -110,23 +137,22 @@ const KvLayer& KvCache::layer(int64_t index) const {
 
 void KvCache::copy_page(int64_t source, int64_t target) {
   if (source == target) return;
-  for (const KvLayer& layer : layers_) {
-    std::memcpy(layer.data + target * layer.page_bytes, layer.data + source * layer.page_bytes,
-                static_cast<size_t>(layer.page_bytes));
+  for (const Shelf& shelf : shelves_) {
+    std::memcpy(shelf.page(target), shelf.page(source), static_cast<size_t>(shelf.page_bytes));
   }
 }
 
 void KvCache::save_page(int64_t page, std::byte* out) const {
-  for (const KvLayer& layer : layers_) {
-    std::memcpy(out, layer.data + page * layer.page_bytes, static_cast<size_t>(layer.page_bytes));
-    out += layer.page_bytes;
+  for (const Shelf& shelf : shelves_) {
+    std::memcpy(out, shelf.page(page), static_cast<size_t>(shelf.page_bytes));
+    out += shelf.page_bytes;
   }
 }
 
 void KvCache::load_page(int64_t page, const std::byte* data) {
-  for (const KvLayer& layer : layers_) {
-    std::memcpy(layer.data + page * layer.page_bytes, data, static_cast<size_t>(layer.page_bytes));
-    data += layer.page_bytes;
+  for (const Shelf& shelf : shelves_) {
+    std::memcpy(shelf.page(page), data, static_cast<size_t>(shelf.page_bytes));
+    data += shelf.page_bytes;
   }
 }
 

@@ -1,6 +1,7 @@
 // Checking a program's operands against its arena, and walking it with all workers.
 #include "runtime/program.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 #include <stdexcept>
@@ -79,6 +80,10 @@ Program::Program(ThreadPool& pool, std::vector<Instruction> instructions, const 
     for (const auto* operands : {&instruction.inputs, &instruction.outputs}) {
       for (const Operand& o : *operands) {
         if (o.kind == OperandKind::kArena) check_operand(o);
+        if (o.kind == OperandKind::kKv) {
+          const int64_t group = static_cast<const KvLayer*>(o.object)->group;
+          num_page_groups_ = std::max(num_page_groups_, group + 1);
+        }
       }
     }
   }
@@ -107,9 +112,13 @@ void Program::check_operand(const Operand& o) const {
   check_columns(o);
 }
 
-void Program::check_rows(const StepView& step) const {
+void Program::check_step(const StepView& step) const {
   for (int kind = 0; kind < kNumRowKinds; ++kind) {
     check_num_rows(static_cast<RowKind>(kind), step.rows(kind));
+  }
+  if (step.num_page_groups < num_page_groups_) {
+    refuse("a step with pages of " + std::to_string(step.num_page_groups) +
+           " groups of layers; the program's layers are of " + std::to_string(num_page_groups_));
   }
 }
 

@@ -31,8 +31,9 @@ class Program {
   // The first `count` instructions. `step` must be within max_rows. When `seconds` is given, it
   // receives the time of each of them. Several callers take turns.
   void run(const StepView& step, int64_t count, double* seconds = nullptr);
-  // Throws std::invalid_argument when `step` has more rows than max_rows.
-  void check_rows(const StepView& step) const;
+  // Throws std::invalid_argument when `step` has more rows than max_rows, or no pages of a layer's
+  // group.
+  void check_step(const StepView& step) const;
   void check_num_rows(RowKind kind, int64_t num_rows) const;
   // Throws std::invalid_argument when `operand` is no arena value within this program's arena.
   void check_operand(const Operand& operand) const;
@@ -47,6 +48,7 @@ class Program {
   std::mutex callers_;
   const std::vector<Instruction> instructions_;
   const ArenaShape shape_;
+  int64_t num_page_groups_ = 0;  // that the layers of this program are of
   std::array<MappedMemory, kNumRowKinds> memory_;
   std::array<std::byte*, kNumRowKinds> arenas_;
   std::vector<MappedMemory> scratch_;  // one per worker

@@ -71,7 +71,8 @@ constexpr int64_t page_half_bytes(DType t, int64_t head_dim) {
   return (head_dim * element_bytes(t) + scale_bytes) * kPageTokens;
 }
 
-// The key/value pages of one layer. Page p, head h, with half = page_half_bytes(dtype, head_dim):
+// The key/value pages of one layer, which lie as far apart as its neighbours in other groups want
+// them to. Page p, head h, with half = page_half_bytes(dtype, head_dim):
 //   keys   at data + p * page_bytes + h * 2 * half           as [head_dim][kPageTokens]
 //   values at data + p * page_bytes + h * 2 * half + half    as [kPageTokens][head_dim]
 // Integers stand in the pairs that an instruction multiplies and adds at once: keys as
@@ -82,6 +83,7 @@ struct KvLayer {
   DType dtype;  // kF32, kF16, kBF16, kI8 or kI16
   int32_t num_kv_heads;
   int32_t head_dim;
+  int32_t group;  // the layers of a group share page tables, see StepView
   int64_t num_pages;
   int64_t page_bytes;
   std::byte* data;

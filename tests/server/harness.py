@@ -188,11 +188,7 @@ class Setup:
 
     def build(self, clock: EngineClock) -> tuple[Engine, FakeRunner, Brake]:
         brake = Brake()
-        choose = ScriptedChoice(self.scripts)
-        runner = MaskedRunner(
-            self.num_pages, 4, choose, fail_on=self.fail_on, on_run=lambda step: brake.wait(step)
-        )
-        choose.fallback = runner.hash_token
+        runner = self.make_runner(brake)
         scheduler = make_scheduler(
             num_pages=self.num_pages,
             max_num_seqs=MAX_NUM_SEQS,
@@ -202,6 +198,12 @@ class Setup:
         )
         engine = Engine(scheduler, runner, self.tokenizer, clock=clock, grammars=runner.grammars)
         return engine, runner, brake
+
+    def make_runner(self, brake: Brake) -> MaskedRunner:
+        choose = ScriptedChoice(self.scripts)
+        runner = MaskedRunner(self.num_pages, 4, choose, fail_on=self.fail_on, on_run=brake.wait)
+        choose.fallback = runner.hash_token
+        return runner
 
 
 class ScriptedChoice:

@@ -121,6 +121,22 @@ def test_calls_of_the_tools_that_were_offered() -> None:
     assert reason == "tool_calls"
 
 
+def test_s7_an_unknown_tool_is_text_and_each_known_call_has_its_own_id() -> None:
+    unknown = '<tool_call>{"name": "launch", "arguments": {}}</tool_call>'
+    body = _body(tools=[WEATHER])
+    message, reason = _answers(f"{ROME}{unknown}{ROME}", body)
+    assert message["content"] == unknown
+    assert message["tool_calls"] == [_call("get_weather", '{"city": "Rome"}')] * 2
+    assert reason == "tool_calls"
+
+    async def ids_differ(server: Server) -> None:
+        calls = (await server.post(PATH, body)).json()["choices"][0]["message"]["tool_calls"]
+        assert len({call["id"] for call in calls}) == 2
+
+    script = {_prompt([WEATHER]): list((ROME + ROME).encode())}
+    run(ids_differ, Setup(scripts=script, template=TEMPLATE))
+
+
 def test_a_message_of_calls_alone_has_null_content() -> None:
     async def scenario(server: Server) -> None:
         answer = (await server.post(PATH, _body(tools=[WEATHER, CLOCK]))).json()

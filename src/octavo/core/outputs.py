@@ -15,6 +15,11 @@ FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
 
 DEADLINE_EXCEEDED = "the deadline of this request passed before its answer was complete"
 """The error of a sequence that its request's deadline ended; doors tell it from failures by it."""
+FORM_NOT_KEPT = (
+    "structured_outputs and the other parameters (allowed_token_ids, bad_words, min_tokens, ...)"
+    " left no token to go on with, or the form became too complex"
+)
+"""The error of a sequence whose grammar came to an end without its text; the client's fault."""
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):

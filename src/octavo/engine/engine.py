@@ -10,13 +10,13 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from octavo.core.outputs import (
     DEADLINE_EXCEEDED,
+    FORM_NOT_KEPT,
     EngineOutputs,
     EngineStats,
     FinishReason,
@@ -24,10 +24,10 @@ from octavo.core.outputs import (
     SequenceOutput,
 )
 from octavo.core.request import EngineRequest
-from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, StepResult
 from octavo.core.sequence import Sequence
 from octavo.engine.compiling import CompilingRequests
+from octavo.engine.counters import Counters
 from octavo.engine.forced_tokens import ForcedTokens, LeftGrammar
 from octavo.engine.grammars import SequenceGrammars
 from octavo.engine.output_processor import DetokenizerSource, OutputProcessor
@@ -46,7 +46,6 @@ MAX_FAILED_STEPS = 3
 STEP_FAILED = "the engine failed while it computed this request; its log has the details"
 OUTPUT_FAILED = "the engine could not turn this request's tokens into text; its log has the details"
 TOO_FEW_ANSWERS = "the model's logits leave fewer answers than were asked for"
-GRAMMAR_FAILED = "this answer could not be kept to its structured_outputs; the log has the details"
 ENGINE_DEAD = "the engine has stopped after repeated failures; its log has the details"
 
 logger = logging.getLogger(__name__)
@@ -56,19 +55,6 @@ class StepRunner(Protocol):
     """Whoever computes a step. May raise anything: the engine answers for it."""
 
     def run(self, step: ScheduledStep) -> StepResult: ...
-
-
-@dataclass(slots=True)
-class _Counters:
-    """Totals since the engine started."""
-
-    num_steps: int = 0
-    num_prompt_tokens: int = 0
-    num_generation_tokens: int = 0
-    num_step_tokens: int = 0
-    num_undefined_rows: int = 0
-    step_seconds: float = 0.0
-    python_cpu_seconds: float = 0.0
 
 
 class Engine:
@@ -101,9 +87,8 @@ class Engine:
         self._best_of: dict[str, BestOf] = {}
         self._said: list[SequenceOutput] = []
         self._finished: list[tuple[str, int, RequestTimes]] = []
-        self._counters = _Counters()
+        self._counters = Counters()
         self._meter = StepMeter()
-        self._counted_cpu_seconds = 0.0  # of the thread that steps; see `_count_cpu`
         self._num_failed_steps = 0
 
     @property
@@ -119,14 +104,7 @@ class Engine:
         """Take a request. Raises `RequestError` if it can never run, or `EngineDead`."""
         if self._is_dead:
             raise EngineDead(ENGINE_DEAD)
-        if request.request_id in self._live:
-            raise InvalidRequest(f"request id {request.request_id!r} is in use", param="request_id")
-        if request.sampling_params.stop_strings and not self._can_write:
-            raise InvalidRequest(
-                "stop strings need a tokenizer; this engine has none", param="stop"
-            )
-        self._check_beams(request.sampling_params)
-        self._check_grammar(request)
+        self._check(request)
         sequences = make_sequences(request, unseeded=self._seeds.getrandbits(64))
         if not self._scheduler.fits(sequences[0]):
             raise PromptTooLong(
@@ -156,9 +134,17 @@ class Engine:
             if is_usable:
                 self._admit(sequences)
             else:
-                self._end(sequences, "error", GRAMMAR_FAILED)
+                self._end(sequences, "error", FORM_NOT_KEPT)
 
-    def _check_beams(self, params: SamplingParams) -> None:
+    def _check(self, request: EngineRequest) -> None:
+        """Raises `InvalidRequest` for what this engine cannot do, whatever it holds just now."""
+        params = request.sampling_params
+        if request.request_id in self._live:
+            raise InvalidRequest(f"request id {request.request_id!r} is in use", param="request_id")
+        if params.stop_strings and not self._can_write:
+            raise InvalidRequest(
+                "stop strings need a tokenizer; this engine has none", param="stop"
+            )
         most = self._scheduler.config.max_unreserved_seqs
         if params.num_beams > most:
             raise InvalidRequest(
@@ -166,9 +152,7 @@ class Engine:
                 f"priority, allows {most}",
                 param="beam_width",
             )
-
-    def _check_grammar(self, request: EngineRequest) -> None:
-        wants_grammar = request.sampling_params.structured_outputs is not None or request.grammar
+        wants_grammar = params.structured_outputs is not None or request.grammar
         if wants_grammar and (self._grammars is None or not request.grammar):
             raise InvalidRequest(
                 "structured_outputs need a grammar that has been compiled, and an engine that "
@@ -207,8 +191,8 @@ class Engine:
                 for update in self._scheduler.apply(step, result):
                     for part in self._with_forced(update):
                         self._emit(part)
-            self._count(step, result, started, self._clock())
-        self._count_cpu()
+            self._measure(step, result, started, self._clock())
+        self._counters.count_cpu()
         said, finished = self._said, self._finished
         self._said, self._finished = [], []
         return EngineOutputs(
@@ -216,17 +200,7 @@ class Engine:
         )
 
     def stats(self) -> EngineStats:
-        counters = self._counters
-        return self._snapshots.take(
-            num_steps=counters.num_steps,
-            num_prompt_tokens=counters.num_prompt_tokens,
-            num_generation_tokens=counters.num_generation_tokens,
-            num_step_tokens=counters.num_step_tokens,
-            num_undefined_rows=counters.num_undefined_rows,
-            step_seconds=counters.step_seconds,
-            cpu_seconds=time.process_time(),
-            python_cpu_seconds=counters.python_cpu_seconds,
-        )
+        return self._snapshots.take(self._counters.totals)
 
     @property
     def _is_dead(self) -> bool:
@@ -246,8 +220,7 @@ class Engine:
                 self._end(everyone, "error", ENGINE_DEAD)
             return None
         self._num_failed_steps = 0
-        self._count_undefined(result.num_undefined_rows)
-        self._counters.python_cpu_seconds -= result.native_cpu_seconds
+        self._counters.count_result(result)
         return result
 
     def _with_forced(self, update: SequenceUpdate) -> Iterator[SequenceUpdate]:
@@ -261,12 +234,12 @@ class Engine:
             yield from self._forced.follow(update)
         except LeftGrammar as error:
             logger.error("a sequence left its grammar: %s", error)
-            self._end([sequence], "error", GRAMMAR_FAILED)
+            self._end([sequence], "error", FORM_NOT_KEPT)
 
     def _emit(self, update: SequenceUpdate) -> None:
         """Say what a step did to one sequence. One sequence's bad text is its own error only."""
         sequence = update.sequence
-        self._count_tokens(update)
+        self._counters.count_tokens(update, self._clock())
         try:
             if sequence.params.picks_best:
                 self._pick(update)
@@ -319,7 +292,7 @@ class Engine:
         said = []
         for index, answer in enumerate(answers):
             num_tokens = len(answer.beam.token_ids)
-            self._counters.num_generation_tokens += num_tokens
+            self._counters.count_answer(num_tokens)
             output = self._outputs.answer(lead, index, answer)
             said.append((output, replace(times, num_generation_tokens=num_tokens)))
         self._close(lead, said)
@@ -365,7 +338,7 @@ class Engine:
             self._compiling.forget(sequence.request.request_id)
             self._grammars.forget(sequence)
 
-    def _count(
+    def _measure(
         self, step: ScheduledStep, result: StepResult | None, began: float, now: float
     ) -> None:
         """All that a step takes, for that is what its sequences wait."""
@@ -373,35 +346,7 @@ class Engine:
         if result is not None:
             self._scheduler.observe(step, seconds - result.move_seconds, result.move_seconds)
             self._meter.ends(step, began, now, has_more=self._scheduler.has_work)
-        self._counters.num_steps += 1
-        self._counters.num_step_tokens += step.num_tokens
-        self._counters.step_seconds += max(0.0, seconds)
-
-    def _count_cpu(self) -> None:
-        """Of this thread since the last step, with what was done between steps. (The process's time
-        would not do: the system is late in adding what other threads are just using.) Before the
-        first step it loaded the model, or did not exist: that counts, as start-up."""
-        now = time.thread_time()
-        self._counters.python_cpu_seconds += now - self._counted_cpu_seconds
-        self._counted_cpu_seconds = now
-
-    def _count_undefined(self, num_rows: int) -> None:
-        """A broken model file makes such rows in every step; the log says it once."""
-        if num_rows and not self._counters.num_undefined_rows:
-            logger.warning("a token was drawn from logits that are all NaN or -inf")
-        self._counters.num_undefined_rows += num_rows
-
-    def _count_tokens(self, update: SequenceUpdate) -> None:
-        """A prompt counts when its first token is drawn, and once for all n sequences."""
-        sequence, scheduled = update.sequence, update.scheduled
-        if update.result.token_id is not None:
-            self._counters.num_generation_tokens += 1
-        num_computed = scheduled.start + scheduled.num_tokens
-        if sequence.first_token_time or num_computed < sequence.num_prompt_tokens:
-            return
-        sequence.first_token_time = self._clock()
-        if sequence.index == 0:
-            self._counters.num_prompt_tokens += sequence.num_prompt_tokens
+        self._counters.count_step(step, seconds)
 
 
 def _stamp_scheduled(step: ScheduledStep, now: float) -> None:

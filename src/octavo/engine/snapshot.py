@@ -5,11 +5,13 @@ How many wait makes no difference to its cost; how many run, only in every sixte
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from heapq import nlargest
-from typing import TypedDict, Unpack
 
 from octavo.core.outputs import EngineStats
+from octavo.engine.counters import EngineCounts
 from octavo.scheduler.scheduler import Scheduler
 
 MAX_TENANTS = 32
@@ -17,19 +19,6 @@ MAX_TENANTS = 32
 
 
 STEPS_BETWEEN_LOOKS = 16
-
-
-class EngineCounts(TypedDict):
-    """What the engine itself counts; see `EngineStats`."""
-
-    num_steps: int
-    num_prompt_tokens: int
-    num_generation_tokens: int
-    num_step_tokens: int
-    num_undefined_rows: int
-    step_seconds: float
-    cpu_seconds: float
-    python_cpu_seconds: float
 
 
 class Snapshots:
@@ -40,9 +29,9 @@ class Snapshots:
         self._num_unread_tokens = 0
         self._num_wasted_slots = 0
 
-    def take(self, **counts: Unpack[EngineCounts]) -> EngineStats:
+    def take(self, counts: EngineCounts) -> EngineStats:
         scheduler = self._scheduler
-        if counts["num_steps"] % STEPS_BETWEEN_LOOKS == 0 or not scheduler.has_work:
+        if counts.num_steps % STEPS_BETWEEN_LOOKS == 0 or not scheduler.has_work:
             self._num_unread_tokens = scheduler.num_unread_tokens()
             self._num_wasted_slots = scheduler.kv.num_wasted_slots()
         kv = scheduler.kv.stats()
@@ -68,7 +57,8 @@ class Snapshots:
             num_expired=scheduler.counters.num_expired,
             num_waiting_by_reason=scheduler.waiting_by_reason(),
             num_waiting_by_tenant=_largest(scheduler.waiting_by_tenant()),
-            **counts,
+            cpu_seconds=time.process_time(),
+            **asdict(counts),
         )
 
 

@@ -19,12 +19,13 @@ _DATE: Final = (
     rf"|{_LEAP_YEAR}-02-29)"
 )
 _NOT_YEAR_0: Final = r"^(\d{3}[1-9]|\d{2}[1-9]0|\d[1-9]00|[1-9]000)"
+_EMAIL_LENGTHS: Final = r"^[^@]{1,64}@(\[.*|[^.@]{1,63}(\.[^.@]{1,63})*)$"
 _STRICTER: Final[dict[object, tuple[SchemaObject, ...]]] = {
     "date": ({"pattern": _DATE}, {"pattern": _NOT_YEAR_0}),
     "date-time": ({"pattern": _DATE}, {"pattern": _NOT_YEAR_0}, {"pattern": "^.{17}[0-5]"}),
     "time": ({"pattern": "^.{6}[0-5]"},),
     "hostname": ({"maxLength": 253},),
-    "email": ({"pattern": "^[^@]{1,64}@"}, {"maxLength": 254}),
+    "email": ({"pattern": _EMAIL_LENGTHS}, {"maxLength": 254}),
 }
 """What the library's formats leave open: 29 February, leap seconds (of which most are none), and
 lengths (RFC 1123, RFC 5321)."""

@@ -59,7 +59,14 @@ class Tokenizer(TokenDecoder):
             if isinstance(part, int):
                 ids.append(part)
             elif part:
-                ids.extend(self._plain.encode(_valid(part), add_special_tokens=False).ids)
+                ids.extend(self._plain_ids(_valid(part)))
+        return ids
+
+    def _plain_ids(self, text: str) -> list[int]:
+        """By the library's call for batches: that one lets other threads run meanwhile, and makes
+        nothing but ids."""
+        (encoding,) = self._plain.encode_batch_fast([text], add_special_tokens=False)
+        ids: list[int] = encoding.ids
         return ids
 
     def _is_marker(self, token_id: int) -> bool:

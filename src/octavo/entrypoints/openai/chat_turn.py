@@ -119,7 +119,7 @@ class ChatTurn:
 
     async def prompt_ids(self) -> list[int]:
         """What the model is given to read."""
-        return await self._incoming.work(self._encode)
+        return await self._incoming.work(self._encode, runs_foreign_code=True)
 
     def answers(self, generation: Generation) -> ParsedAnswers:
         reading = Reading(

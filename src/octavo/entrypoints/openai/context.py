@@ -6,7 +6,8 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -37,6 +38,8 @@ from octavo.structured.task import GrammarTask
 Body = TypeVar("Body", bound=RequestBody)
 Result = TypeVar("Result")
 
+NUM_WORKERS = 2
+"""Threads beside the event loop. More would only keep the loop from getting its turn."""
 INLINE_BODY_BYTES = 16 * 1024
 """Bodies up to this are parsed and tokenised on the event loop: a thread would cost more."""
 
@@ -67,6 +70,7 @@ class ServerContext:
     steps: StepLog
     responses: ResponseStore
     batches: BatchService | None = None
+    workers: Executor = field(default_factory=lambda: ThreadPoolExecutor(NUM_WORKERS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +175,15 @@ class Incoming:
         except InvalidRequest as error:
             raise in_terms_of(body, error) from None
 
-    async def work(self, function: Callable[[], Result]) -> Result:
-        """Call `function`, beside the event loop when the request is large."""
-        if self.num_bytes <= INLINE_BODY_BYTES:
+    async def work(
+        self, function: Callable[[], Result], *, runs_foreign_code: bool = False
+    ) -> Result:
+        """Call `function`, beside the event loop when the request is large, or when what it runs
+        came with a model: a template may take its whole allowance."""
+        if self.num_bytes <= INLINE_BODY_BYTES and not runs_foreign_code:
             return function()
-        return await asyncio.to_thread(function)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.context.workers, function)
 
 
 async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Body]:

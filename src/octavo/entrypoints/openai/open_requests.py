@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from octavo.core.outputs import DEADLINE_EXCEEDED, SequenceOutput
+from octavo.core.outputs import DEADLINE_EXCEEDED, FORM_NOT_KEPT, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineClient
 from octavo.engine.streams import OutputStream
@@ -23,6 +23,7 @@ from octavo.errors import (
     DeadlineExceeded,
     DeadlineUnreachable,
     EngineDead,
+    InvalidRequest,
     RefusalCode,
     RequestError,
     ServerDraining,
@@ -164,6 +165,8 @@ class Generation:
 def failure_of(output: SequenceOutput) -> RequestError:
     if output.error == DEADLINE_EXCEEDED:
         return DeadlineExceeded(DEADLINE_EXCEEDED)
+    if output.error == FORM_NOT_KEPT:
+        return InvalidRequest(FORM_NOT_KEPT, param="structured_outputs")
     return GenerationFailed(output.error or "the engine failed on this request")
 
 

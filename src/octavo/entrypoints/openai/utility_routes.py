@@ -82,7 +82,9 @@ def _cards(context: ServerContext) -> list[ModelCard]:
 
 async def tokenize(request: Request) -> Response:
     incoming, body = await receive_body(request, TokenizeRequest)
-    token_ids = await incoming.work(lambda: _token_ids(incoming.context, body))
+    token_ids = await incoming.work(
+        lambda: _token_ids(incoming.context, body), runs_foreign_code=body.messages is not None
+    )
     tokenizer = incoming.context.inputs.tokenizer
     answer = TokenizeBody(
         count=len(token_ids),

@@ -33,5 +33,9 @@ def _kind(load: StepLoad) -> tuple[int, int, bool]:
 
 
 def _sample(steps: list[MeasuredStep]) -> Sample:
-    seconds = sum(step.seconds for step in steps)
-    return Sample([step.load for step in steps], seconds, weight=math.sqrt(len(steps)))
+    return Sample(
+        [step.load for step in steps],
+        sum(step.seconds for step in steps),
+        num_arrived=sum(step.num_arrived for step in steps),
+        weight=math.sqrt(len(steps)),
+    )

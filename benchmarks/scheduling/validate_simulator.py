@@ -5,9 +5,10 @@
         [--output-len uniform:8:40] [--json FILE]
 
 Starts octavo's server and, in each round, sends Poisson arrivals at shares of its capacity: the
-same times and lengths in every round, other words. Before each round and after the last, closed
-loops run in which the server measures its steps. What the simulator gets beside the trace is a
-profile fitted to these, and to nothing of the loads. Answers have their full length in both.
+same times and lengths in every round, other words. Before each round and after the last, other
+requests come (closed loops, and a few by chance) while the server measures its steps. What the
+simulator gets beside the trace is a profile fitted to these, and to nothing of the loads. Answers
+have their full length in both.
 
 Printed are the server's figures (medians of the rounds), the simulator's, its error, and the
 difference of the server's least and most round: what one machine does with one trace.
@@ -41,7 +42,7 @@ from octavo.simulate.under_load import LoadPlan, Observed, observe_once, profile
 
 PERCENTS = (50, 99)
 NUM_SATURATING = 200
-CLIENTS = (3, 8, 24)
+CLIENTS = (8, 24)
 """Of the closed loops, beside those of one client."""
 
 

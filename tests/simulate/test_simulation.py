@@ -38,6 +38,15 @@ def test_time_outside_of_steps_delays_a_request_once() -> None:
     assert list(run.records.all_finished().ttft) == pytest.approx([1.030])
 
 
+def test_an_arrival_takes_time_from_those_who_run() -> None:
+    """The second comes 5 ms into the prompt of the first, which no idle engine had to wait for."""
+    times = LinearTimes(arrival_seconds=0.1)
+    run = run_of([request(at=0.0), request(at=0.005)], times=times)
+    finished = run.records.all_finished()
+    assert list(finished.ttft) == pytest.approx([0.030, 0.025 + 0.1 + 0.01 + 0.021])
+    assert run.records.gaps.percentiles([100]) == pytest.approx([0.131], abs=1e-5)
+
+
 def test_answers_end_at_the_clients_bound() -> None:
     run = run_of([request(answer=50, max_tokens=4), request(answer=3, max_tokens=4)])
     assert sorted(run.records.all_finished().num_output_tokens) == [3, 4]

@@ -35,7 +35,7 @@ from octavo.config.machine import this_machine
 from octavo.hub.find import find_model
 from octavo.simulate.cluster import Source
 from octavo.simulate.measured import MeasuredTimes
-from octavo.simulate.probe import num_pages
+from octavo.simulate.probe import PageFacts, page_facts
 from octavo.simulate.simulation import Setup, simulate
 from octavo.simulate.trace import TraceRequest
 from octavo.simulate.under_load import LoadPlan, Observed, observe_once, profile_of, together
@@ -130,8 +130,8 @@ def parse_arguments() -> argparse.Namespace:
 
 
 async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]:
-    pages = await num_pages(server)
-    assert pages is not None, "octavo's server tells its pages"
+    pages = await page_facts(server)
+    assert pages.num_pages is not None, "octavo's server tells its pages"
     plan = LoadPlan(
         input_lengths=parse_lengths(arguments.input_len, "--input-len"),
         output_lengths=parse_lengths(arguments.output_len, "--output-len"),
@@ -158,9 +158,13 @@ async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]
     ]
 
 
-def setup_of(observed: Sequence[Observed], pages: int) -> Setup:
+def setup_of(observed: Sequence[Observed], pages: PageFacts) -> Setup:
     profile = profile_of(together(observed), "the model", "this machine")
-    return Setup(times=MeasuredTimes(profile), num_pages=pages)
+    return Setup(
+        times=MeasuredTimes(profile),
+        num_pages=pages.num_pages or 0,
+        page_windows=tuple(pages.windows),
+    )
 
 
 def trace_of(arguments: argparse.Namespace, rate: float, seed: int) -> Trace:

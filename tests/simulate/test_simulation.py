@@ -158,3 +158,14 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         run_of([])
     with pytest.raises(ConfigError, match="--num-pages is 0"):
         run_of([request()], num_pages=0)
+    with pytest.raises(ConfigError, match=r"page_windows are \[512, 0\]"):
+        run_of([request()], page_windows=(512, 0))
+
+
+def test_layers_with_windows_leave_room_for_more_sequences() -> None:
+    requests = [request(at=0.0, prompt=1000, answer=100) for _ in range(8)]
+    narrow, wide = (
+        run_of(requests, num_pages=300, page_windows=windows)
+        for windows in ((0, 64, 64), (0, 0, 0))
+    )
+    assert narrow.records.last_seconds < wide.records.last_seconds

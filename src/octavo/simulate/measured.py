@@ -43,6 +43,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     arrival_seconds: float = 0.0
     request_seconds: float = 0.0
     num_pages: int | None = None
+    page_windows: tuple[int, ...] = (0,)
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     typical_error: float = 0.0

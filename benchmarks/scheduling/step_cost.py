@@ -22,7 +22,8 @@ from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, SequenceResult, StepResult
 from octavo.core.sequence import Sequence
-from octavo.engine.snapshot import EngineCounts, Snapshots
+from octavo.engine.counters import EngineCounts
+from octavo.engine.snapshot import Snapshots
 from octavo.kv.kv_manager import KvManager
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.policies.registry import policy_factory
@@ -31,16 +32,7 @@ from octavo.scheduler.scheduler import Scheduler
 PROMPT_TOKENS = 128
 NUM_STEPS = 200
 ANSWER = SequenceResult(token_id=7)
-NO_COUNTS: EngineCounts = {
-    "num_steps": 1,
-    "num_prompt_tokens": 0,
-    "num_generation_tokens": 0,
-    "num_step_tokens": 0,
-    "num_undefined_rows": 0,
-    "step_seconds": 0.0,
-    "cpu_seconds": 0.0,
-    "python_cpu_seconds": 0.0,
-}
+NO_COUNTS = EngineCounts(num_steps=1)
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -110,7 +102,7 @@ def run_step(
     times.append(time.perf_counter() - ran)
     scheduler.observe(step, 0.01)
     times.append(time.perf_counter() - ran)
-    snapshots.take(**NO_COUNTS)
+    snapshots.take(NO_COUNTS)
     times.append(time.perf_counter() - ran)
     first, second, third, fourth = (after - before for before, after in pairwise(times))
     return first, second, third, fourth

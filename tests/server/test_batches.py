@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from octavo.config.server import ServerConfig
+from octavo.entrypoints.openai.batches.batch_store import BatchStore
+from octavo.entrypoints.openai.batches.objects import BatchRecord
 from tests.server.batch_client import (
     Json,
     content,
@@ -135,6 +137,30 @@ def test_what_is_over_stays_listed_and_readable_after_a_restart(tmp_path: Path) 
 
     run(first, with_folder(tmp_path))
     run(second, with_folder(tmp_path))
+
+
+def test_nobody_sees_an_end_that_is_not_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(server: Server) -> None:
+        is_ending, may_save = asyncio.Event(), asyncio.Event()
+
+        async def save(store: BatchStore, record: BatchRecord) -> None:
+            if not record.batch.is_open:
+                is_ending.set()
+                await may_save.wait()
+            await to_disk(store, record)
+
+        to_disk = BatchStore.save
+        monkeypatch.setattr(BatchStore, "save", save)
+        batch = await create(server, jsonl(lines(1)))
+        await is_ending.wait()
+        seen = (await server.http.get(f"/v1/batches/{batch['id']}")).json()
+        assert (seen["status"], seen["completed_at"]) == ("finalizing", None)
+        may_save.set()
+        await until(server, batch["id"])
+
+    run(scenario, with_folder(tmp_path))
 
 
 def test_a_cancelled_batch_keeps_what_is_done_and_says_what_is_not(tmp_path: Path) -> None:

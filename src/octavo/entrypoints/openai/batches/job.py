@@ -179,11 +179,18 @@ class BatchJob:
         await self._close(ending)
 
     async def _close(self, ending: Ending) -> None:
+        """Nobody is told of an end that the next server would not know of: disk first."""
+        status, now = self.batch.status, self._now()
+        end = {"status": ending, f"{ending}_at": now}
+        closed = msgspec.structs.replace(self.batch, **end)
+        await self._batches.save(msgspec.structs.replace(self.record, batch=closed))
+        was_cancelled = self.batch.status != status  # meanwhile, and too late
         if self.batch.is_open:
             self._files.release(self.batch.input_file_id)
-        self.batch.status = ending
-        setattr(self.batch, f"{ending}_at", self._now())
-        await self._batches.save(self.record)
+        for name, value in end.items():
+            setattr(self.batch, name, value)
+        if was_cancelled:
+            await self._batches.save(self.record)
 
     async def _give_up(self, reason: LineError, results: Results) -> None:
         """A record for each line that has none, as far as there is room for them."""

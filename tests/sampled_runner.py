@@ -38,7 +38,7 @@ class SampledRunner(MaskedRunner):
     def _rows(self, scheduled: ScheduledSequence) -> list[npt.NDArray[np.float32]]:
         """The rows of logits that the sampler expects of one sequence."""
         end = scheduled.start + scheduled.num_tokens
-        context = self._memory.read(scheduled.sequence.page_table, end)
+        context = self._memory.read(scheduled.sequence.page_table, range(end))
         if scheduled.wants_prompt_logprobs:
             return [self._logits(context[: i + 1]) for i in range(scheduled.start, end)]
         return [self._logits(context)] if scheduled.samples else []

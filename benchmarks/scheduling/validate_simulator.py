@@ -5,9 +5,10 @@
         [--output-len uniform:8:40] [--json FILE]
 
 Starts octavo's server and, in each round, sends Poisson arrivals at shares of its capacity: the
-same times and lengths in every round, other words. Before each round and after the last, closed
-loops run in which the server measures its steps. What the simulator gets beside the trace is a
-profile fitted to these, and to nothing of the loads. Answers have their full length in both.
+same times and lengths in every round, other words. Before each round and after the last, other
+requests come (closed loops, and a few by chance) while the server measures its steps. What the
+simulator gets beside the trace is a profile fitted to these, and to nothing of the loads. Answers
+have their full length in both.
 
 Printed are the server's figures (medians of the rounds), the simulator's, its error, and the
 difference of the server's least and most round: what one machine does with one trace.
@@ -34,14 +35,14 @@ from octavo.config.machine import this_machine
 from octavo.hub.find import find_model
 from octavo.simulate.cluster import Source
 from octavo.simulate.measured import MeasuredTimes
-from octavo.simulate.probe import num_pages
+from octavo.simulate.probe import PageFacts, page_facts
 from octavo.simulate.simulation import Setup, simulate
 from octavo.simulate.trace import TraceRequest
 from octavo.simulate.under_load import LoadPlan, Observed, observe_once, profile_of, together
 
 PERCENTS = (50, 99)
 NUM_SATURATING = 200
-CLIENTS = (3, 8, 24)
+CLIENTS = (8, 24)
 """Of the closed loops, beside those of one client."""
 
 
@@ -129,8 +130,8 @@ def parse_arguments() -> argparse.Namespace:
 
 
 async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]:
-    pages = await num_pages(server)
-    assert pages is not None, "octavo's server tells its pages"
+    pages = await page_facts(server)
+    assert pages.num_pages is not None, "octavo's server tells its pages"
     plan = LoadPlan(
         input_lengths=parse_lengths(arguments.input_len, "--input-len"),
         output_lengths=parse_lengths(arguments.output_len, "--output-len"),
@@ -157,9 +158,13 @@ async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]
     ]
 
 
-def setup_of(observed: Sequence[Observed], pages: int) -> Setup:
+def setup_of(observed: Sequence[Observed], pages: PageFacts) -> Setup:
     profile = profile_of(together(observed), "the model", "this machine")
-    return Setup(times=MeasuredTimes(profile), num_pages=pages)
+    return Setup(
+        times=MeasuredTimes(profile),
+        num_pages=pages.num_pages or 0,
+        page_windows=tuple(pages.windows),
+    )
 
 
 def trace_of(arguments: argparse.Namespace, rate: float, seed: int) -> Trace:

@@ -28,6 +28,18 @@ def test_what_happens_between_steps_is_time_of_the_first() -> None:
     assert meter.take() == [MeasuredStep(LOAD, 1.5)]
 
 
+def test_who_arrives_during_a_step_is_counted_and_who_finds_an_idle_engine_is_not() -> None:
+    meter = StepMeter()
+    meter.arrived()
+    meter.begins(10.0)
+    meter.ends(step(), 10.0, 11.0, has_more=True)
+    meter.arrived()
+    meter.arrived()
+    meter.begins(12.0)
+    meter.ends(step(), 12.0, 13.0, has_more=False)
+    assert meter.take() == [MeasuredStep(LOAD, 2.0, 2), MeasuredStep(LOAD, 1.0)]
+
+
 def test_waiting_for_work_is_no_steps_time() -> None:
     meter = StepMeter()
     meter.ends(step(), 10.0, 11.0, has_more=False)

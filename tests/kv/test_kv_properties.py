@@ -128,7 +128,7 @@ class KvManagerMachine(RuleBasedStateMachine):
         return rng.choice([most, rng.randint(before[1], most)])
 
     def fork(self, rng: random.Random) -> None:
-        back = rng.choice([0, 0, 1, 2, 3])
+        back = rng.choice([0, 0, 1, 2, 3, 8])
         parents = [one for one in self.holders() if one.num_computed_tokens > back]
         if not parents or len(self.live) >= MAX_SEQUENCES:
             return

@@ -41,6 +41,8 @@ def test_what_waits_is_shown_by_reason_and_tenant_and_goes_back_to_zero() -> Non
             num_swapped=1,
             num_waiting_tokens=40,
             num_wasted_slots=3,
+            num_saved_pages=5,
+            num_pinned_pages=6,
             prompt_seconds_per_token=0.25,
             step_seconds_per_sequence=0.5,
             num_waiting_by_reason={"slots": 2, "pages": 1},
@@ -55,6 +57,8 @@ def test_what_waits_is_shown_by_reason_and_tenant_and_goes_back_to_zero() -> Non
     assert values["vllm:num_requests_swapped",] == 1
     assert values["octavo:num_waiting_tokens",] == 40
     assert values["octavo:num_wasted_slots",] == 3
+    assert values["octavo:num_saved_pages",] == 5
+    assert values["octavo:num_pinned_pages",] == 6
     assert values["octavo:prompt_seconds_per_token",] == 0.25
     assert values["octavo:step_seconds_per_sequence",] == 0.5
     metrics.show(EngineStats())

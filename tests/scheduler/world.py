@@ -121,7 +121,7 @@ class World:
         assert scheduler.num_running + scheduler.num_waiting == len(self.live)
         assert sum(scheduler.waiting_by_reason().values()) == scheduler.num_waiting
         assert not any(sequence.is_finished for sequence in self.live)
-        assert len(scheduler._promises._open) == scheduler.num_running
+        assert len(scheduler._grants.promises._open) == scheduler.num_running
 
     def settle(self) -> None:
         """Everything that lives comes to an end, and nothing is held then."""
@@ -132,8 +132,9 @@ class World:
         self.answers.extend(ended)
         scheduler = self.scheduler
         assert scheduler.kv.stats().num_swapped_pages == 0
-        assert (scheduler._promises.num_pages, scheduler._promises.num_pages_to_keep) == (0, 0)
-        kept = (scheduler._leaders, scheduler._followers, scheduler._facts._weights)
+        promises, siblings = scheduler._grants.promises, scheduler._siblings
+        assert (promises.num_pages, promises.num_pages_to_keep) == (0, 0)
+        kept = (siblings._leaders, siblings._followers, scheduler._facts._weights)
         assert not any(kept), "something is kept of sequences that have ended"
 
     def expect_true_answers(self) -> None:

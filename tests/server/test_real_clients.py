@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import anthropic
 import openai
 import pydantic
 import pytest
@@ -158,3 +159,46 @@ def test_openai_is_told_what_is_not_supported(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.responses.create(model="m", input="x", tools=[{"type": "web_search"}])
     assert caught.value.param == "tools[0].type"
+
+
+@pytest.fixture(scope="module")
+def claude(url: str) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(
+        base_url=url, api_key="key", max_retries=0, timeout=PATIENCE_SECONDS
+    ) as client:
+        yield client
+
+
+def test_anthropic_creates_counts_and_streams(claude: anthropic.Anthropic) -> None:
+    asked: Any = {
+        "model": "m",
+        "system": "Be short.",
+        "messages": [{"role": "user", "content": "Say hello"}],
+    }
+    limits: Any = {"max_tokens": 12, "extra_body": {"temperature": 0}}
+    message = claude.messages.create(**asked, **limits)
+    assert message.content[0].type == "text"
+    assert message.stop_reason in ("max_tokens", "end_turn")
+    counted = claude.messages.count_tokens(**asked)
+    usage = message.usage
+    assert counted.input_tokens == usage.input_tokens + (usage.cache_read_input_tokens or 0)
+    with claude.messages.stream(**asked, **limits) as stream:
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    assert final.content[0].type == "text"
+    assert text == final.content[0].text == message.content[0].text
+    assert final.stop_reason == message.stop_reason
+    assert final.usage.output_tokens == usage.output_tokens
+
+
+def test_anthropic_reads_errors(claude: anthropic.Anthropic, url: str) -> None:
+    asked: Any = {"max_tokens": 1, "messages": [{"role": "user", "content": "x"}]}
+    with pytest.raises(anthropic.NotFoundError, match="not served"):
+        claude.messages.create(model="other", **asked)
+    with pytest.raises(anthropic.BadRequestError, match="container"):
+        claude.messages.create(model="m", container="c", **asked)
+    with (
+        anthropic.Anthropic(base_url=url, api_key="kex", max_retries=0) as stranger,
+        pytest.raises(anthropic.AuthenticationError, match="x-api-key"),
+    ):
+        stranger.messages.create(model="m", **asked)

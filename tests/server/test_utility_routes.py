@@ -47,9 +47,10 @@ def test_the_steps_of_the_engine_are_told() -> None:
         await server.wait_idle()
         told = (await server.http.get("/steps")).json()
         assert told["num_steps"] == len(told["steps"]) == 3
-        (load, seconds), *_ = told["steps"]
+        (load, seconds, num_arrived), *_ = told["steps"]
         assert load == [4, 1, 1, 0, 10, 4]  # with the token that begins a text
         assert seconds > 0
+        assert num_arrived == 0
 
     run(scenario)
 

@@ -15,11 +15,16 @@ class LinearTimes:
     """A step takes `fixed` seconds and `per_token` for each token."""
 
     def __init__(
-        self, fixed: float = 0.01, per_token: float = 0.001, request_seconds: float = 0.0
+        self,
+        fixed: float = 0.01,
+        per_token: float = 0.001,
+        request_seconds: float = 0.0,
+        arrival_seconds: float = 0.0,
     ) -> None:
         self._fixed = fixed
         self._per_token = per_token
         self.request_seconds = request_seconds
+        self.arrival_seconds = arrival_seconds
         self.assumptions = ["linear"]
 
     def seconds(self, load: StepLoad) -> float:

@@ -12,7 +12,7 @@ from octavo.bench.load import COMPLETIONS, LoadError, Outcome, Server
 from octavo.bench.workload import LoadRequest
 from octavo.core.step_load import StepLoad
 from octavo.simulate.measured import MeasuredTimes, fit
-from octavo.simulate.probe import Plan, probe, together
+from octavo.simulate.probe import Plan, page_facts_of, probe, together
 
 SERVER = Server(base_url="http://127.0.0.1:1", endpoint=COMPLETIONS, model="m")
 PLAN = Plan(
@@ -77,3 +77,10 @@ def test_a_server_that_does_not_stream_is_not_measured(monkeypatch: pytest.Monke
     monkeypatch.setattr(octavo.simulate.probe, "run_load", at_once)
     with pytest.raises(LoadError, match="sends its answers at once"):
         asyncio.run(probe(SERVER, PLAN))
+
+
+def test_the_servers_pages_are_read_from_its_metrics() -> None:
+    info = 'vllm:cache_config_info{block_size="16",num_gpu_blocks="120",page_windows="0,512"} 1.0'
+    assert page_facts_of(info) == (120, [0, 512])
+    assert page_facts_of(info.replace("page_windows", "other")) == (120, [0])
+    assert page_facts_of("") == (None, [0])

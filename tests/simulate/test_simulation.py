@@ -38,6 +38,15 @@ def test_time_outside_of_steps_delays_a_request_once() -> None:
     assert list(run.records.all_finished().ttft) == pytest.approx([1.030])
 
 
+def test_an_arrival_takes_time_from_those_who_run() -> None:
+    """The second comes 5 ms into the prompt of the first, which no idle engine had to wait for."""
+    times = LinearTimes(arrival_seconds=0.1)
+    run = run_of([request(at=0.0), request(at=0.005)], times=times)
+    finished = run.records.all_finished()
+    assert list(finished.ttft) == pytest.approx([0.030, 0.025 + 0.1 + 0.01 + 0.021])
+    assert run.records.gaps.percentiles([100]) == pytest.approx([0.131], abs=1e-5)
+
+
 def test_answers_end_at_the_clients_bound() -> None:
     run = run_of([request(answer=50, max_tokens=4), request(answer=3, max_tokens=4)])
     assert sorted(run.records.all_finished().num_output_tokens) == [3, 4]
@@ -149,3 +158,14 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         run_of([])
     with pytest.raises(ConfigError, match="--num-pages is 0"):
         run_of([request()], num_pages=0)
+    with pytest.raises(ConfigError, match=r"page_windows are \[512, 0\]"):
+        run_of([request()], page_windows=(512, 0))
+
+
+def test_layers_with_windows_leave_room_for_more_sequences() -> None:
+    requests = [request(at=0.0, prompt=1000, answer=100) for _ in range(8)]
+    narrow, wide = (
+        run_of(requests, num_pages=300, page_windows=windows)
+        for windows in ((0, 64, 64), (0, 0, 0))
+    )
+    assert narrow.records.last_seconds < wide.records.last_seconds

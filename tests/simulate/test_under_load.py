@@ -29,6 +29,9 @@ from octavo.simulate.under_load import (
 SERVER = Server(base_url="http://127.0.0.1:1", endpoint=COMPLETIONS, model="m")
 
 
+ARRIVAL_SECONDS = 0.003
+
+
 def seconds_of(load: StepLoad) -> float:
     attended = 2e-6 * load.num_decode_attended + 1e-6 * load.num_prompt_attended
     return 0.004 + 0.0004 * load.num_tokens + attended
@@ -44,7 +47,9 @@ def steps(number: int, noise: float, seed: int = 0) -> Iterator[MeasuredStep]:
         sequences = decodes + bool(prompt)
         rows = (decodes + prompt, sequences, sequences)
         load = StepLoad(*rows, decodes * context, attended, decodes * context + prompt)
-        yield MeasuredStep(load, seconds_of(load) * (noise if source.random() < 0.1 else 1.0))
+        seconds = seconds_of(load) * (noise if source.random() < 0.1 else 1.0)
+        num_arrived = int(source.random() < 0.2)
+        yield MeasuredStep(load, seconds + ARRIVAL_SECONDS * num_arrived, num_arrived)
 
 
 def test_steps_of_any_mixture_tell_what_each_part_costs() -> None:
@@ -55,6 +60,7 @@ def test_steps_of_any_mixture_tell_what_each_part_costs() -> None:
         StepLoad(80, 11, 11, 1000, 2485, 1070),
     ):
         assert times.seconds(load) == pytest.approx(seconds_of(load), rel=0.06)
+    assert times.arrival_seconds == pytest.approx(ARRIVAL_SECONDS, rel=0.15)
 
 
 def test_a_step_takes_what_steps_take_on_average() -> None:
@@ -62,13 +68,14 @@ def test_a_step_takes_what_steps_take_on_average() -> None:
     times = MeasuredTimes(fit(list(step_samples(steps(4000, noise=3.0))), "m", "x"))
     others = list(steps(1000, noise=1.0, seed=1))
     predicted = sum(times.seconds(one.load) for one in others)
-    assert predicted == pytest.approx(1.2 * sum(one.seconds for one in others), rel=0.05)
+    usual = sum(seconds_of(one.load) for one in others)
+    assert predicted == pytest.approx(1.2 * usual, rel=0.05)
 
 
 def test_steps_alike_are_taken_together_and_nothing_is_lost() -> None:
     told = list(steps(1000, noise=2.0))
     samples = list(step_samples(told))
-    assert len(samples) < 1000 / STEPS_PER_SAMPLE + 60
+    assert len(samples) < 1000 / STEPS_PER_SAMPLE + 100
     assert sum(len(one.loads) for one in samples) == 1000
     assert sum(one.seconds for one in samples) == pytest.approx(sum(one.seconds for one in told))
 
@@ -95,8 +102,14 @@ class FakeServer:
         monkeypatch.setattr(octavo.simulate.under_load, "get", self.get)
 
     async def run_load(
-        self, _: Server, requests: list[object], *, max_concurrency: int | None = None
+        self,
+        _: Server,
+        requests: list[object],
+        *,
+        max_concurrency: int | None = None,
+        arrivals: list[float] | None = None,
     ) -> list[Outcome]:
+        assert (max_concurrency is None) == (arrivals is not None)
         self.crowds.append(max_concurrency)
         self._told += [next(self._source) for _ in range(100)]
         self._engine_seconds += 0.01 * len(requests)
@@ -120,9 +133,9 @@ def test_a_server_under_load_is_found_out(monkeypatch: pytest.MonkeyPatch) -> No
     server = FakeServer(monkeypatch)
     seen: list[tuple[int, int]] = []
     observed = asyncio.run(observe(SERVER, PLAN, lambda *counts: seen.append(counts)))
-    assert server.crowds == [1, 2, 3, 1, 2, 3]
+    assert server.crowds == [1, 2, 3, None, 1, 2, 3, None]
     assert seen == [(1, 2), (2, 2)]
-    assert len(observed.steps) == 600
+    assert len(observed.steps) == 800
     profile = profile_of(observed, "m", "x")
     assert profile.request_seconds == pytest.approx(0.002)
     load = StepLoad(8, 8, 8, 800, 0, 800)

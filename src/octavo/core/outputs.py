@@ -106,7 +106,9 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     `num_swapped` of the waiting sequences have their pages in the swap space. Pages were copied
     when a shared one was written, or moved out and in by swapping. `num_wasted_tokens` were
-    computed again after a preemption. `num_wasted_slots` of the held pages hold no token now.
+    computed again after a preemption. `num_wasted_slots` of the held pages hold no token now. So
+    many pages more as `num_saved_pages` would be held if nobody shared one; `num_pinned_pages` stay
+    in the prefix cache until they are let go, and `num_evicted_pages` had to leave it.
     `num_expired` sequences were ended by their deadline. Waiting sequences are counted by what they
     wait for ("slots", "pages", "prefix", "policy") and by tenant, the largest ones only.
     """
@@ -137,6 +139,9 @@ class EngineStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     num_wasted_tokens: int = 0
     num_wasted_slots: int = 0
     num_expired: int = 0
+    num_saved_pages: int = 0
+    num_pinned_pages: int = 0
+    num_evicted_pages: int = 0
     num_waiting_by_reason: dict[str, int] = {}
     num_waiting_by_tenant: dict[str, int] = {}
 

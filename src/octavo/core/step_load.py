@@ -23,10 +23,12 @@ class StepLoad(NamedTuple):
 class MeasuredStep(msgspec.Struct, frozen=True, array_like=True):
     """`seconds`: from its beginning to that of the next step, or to its end if there was nothing
     more to do. So what the engine does between steps is in it, and what else uses its processors.
+    `num_arrived`: requests that came meanwhile, whose arrival is work for those processors, too.
     """
 
     load: StepLoad
     seconds: float
+    num_arrived: int = 0
 
 
 def num_attended_tokens(start: int, num_tokens: int) -> int:

@@ -113,6 +113,7 @@ class Engine:
                 param="prompt",
             )
         self._live[request.request_id] = sequences
+        self._meter.arrived()
         if request.sampling_params.picks_best and not request.sampling_params.use_beam_search:
             self._best_of[request.request_id] = BestOf(len(sequences))
         if request.grammar and self._compiling is not None:

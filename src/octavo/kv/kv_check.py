@@ -79,7 +79,8 @@ def _check_window(state: KvState, sequence: Sequence, group: int) -> None:
     pages = sequence.page_table[group :: groups.num]
     num_full = state.num_committed[sequence]
     settled = num_settled(sequence, num_full, groups)
-    first_seen = groups.first_seen(group, num_computed)
+    num_forked = sequence.num_prompt_tokens if sequence.params.use_beam_search else num_computed
+    first_seen = groups.first_seen(group, min(num_computed, num_forked))
     first_kept = min(groups.first_kept(group, settled), groups.num_stripes(num_computed))
     num_held = groups.num_stripes(num_computed)
     stop = max(groups.stop(group, num_full, len(pages)), num_held)

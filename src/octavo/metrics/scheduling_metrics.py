@@ -19,6 +19,7 @@ WAITING_REASONS = ("slots", "pages", "prefix", "policy")
 
 SCHEDULING_COUNTERS = (
     ("num_copied_pages", "octavo:copied_pages", "Shared pages copied to be written."),
+    ("num_evicted_pages", "octavo:evicted_pages", "Cached pages that gave way to others."),
     ("num_swapped_out_pages", "octavo:swapped_out_pages", "Pages moved to the swap space."),
     ("num_swapped_in_pages", "octavo:swapped_in_pages", "Pages moved back from the swap space."),
     ("num_wasted_tokens", "octavo:wasted_tokens", "Tokens computed again after a preemption."),
@@ -29,6 +30,8 @@ SCHEDULING_COUNTERS = (
 _GAUGES = (
     ("num_swapped", "vllm:num_requests_swapped", "Waiting sequences whose pages are swapped out."),
     ("num_waiting_tokens", "octavo:num_waiting_tokens", "Prompt tokens still to compute."),
+    ("num_saved_pages", "octavo:num_saved_pages", "Pages more that would be held without sharing."),
+    ("num_pinned_pages", "octavo:num_pinned_pages", "Cached pages that must not be evicted."),
     ("num_wasted_slots", "octavo:num_wasted_slots", "Token slots of held pages without a token."),
     (
         "prompt_seconds_per_token",

@@ -34,17 +34,17 @@ from octavo.core.schedule import (
 )
 from octavo.core.sequence import Sequence, SequenceState
 from octavo.kv.kv_manager import KvManager
-from octavo.scheduler.beam_search import max_beam_stripes
 from octavo.scheduler.beam_searches import BeamSearches
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.config import SchedulerConfig
 from octavo.scheduler.deadlines import Deadlines
+from octavo.scheduler.page_grants import PageGrants
 from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policy import PolicyFactory, Ticket
 from octavo.scheduler.preemption import PreemptionCosts, choose_victim
-from octavo.scheduler.promises import PagePromises
 from octavo.scheduler.ready_queue import ReadyFacts, ReadyQueue, is_high
-from octavo.scheduler.slots import Slots, num_slots
+from octavo.scheduler.siblings import Siblings
+from octavo.scheduler.slots import Slots
 from octavo.scheduler.step_plan import (
     StepPlan,
     is_decoding,
@@ -106,14 +106,13 @@ class Scheduler:
         self._costs = PreemptionCosts(
             self.step_time, config.max_num_batched_tokens, config.page_move_seconds
         )
-        self._promises = PagePromises(kv.groups)
         self._deadlines = Deadlines()
         self._tickets: dict[Sequence, Ticket] = {}  # of all that live
         self._running: dict[Sequence, None] = {}  # in order of admission
         self._slots = Slots(config)
-        self._leaders: dict[str, Sequence] = {}  # sequence 0 of a request that has siblings
-        self._followers: dict[str, list[Sequence]] = {}  # siblings that wait for it, see `add`
+        self._siblings = Siblings()
         self._searches = BeamSearches(kv, self._running)
+        self._grants = PageGrants(kv, self._searches)
         self._admissions = count(1)
         self._latest_work = StepWork()
 
@@ -150,19 +149,12 @@ class Scheduler:
         self._tickets[sequence] = ticket = self._ticket(sequence)
         self._deadlines.watch(sequence)
         self._facts.enter(sequence.request)
-        request_id = sequence.request.request_id
         if sequence.params.use_beam_search:
             self._searches.add(sequence, self.config.eos_token_ids, self._max_length(sequence))
             if sequence.index == 0:
                 self._ready.add(sequence, ticket, now)
-            return
-        if sequence.index > 0 and request_id in self._followers:
-            self._followers[request_id].append(sequence)
-            return
-        if sequence.index == 0 and sequence.params.num_sequences > 1:
-            self._leaders[request_id] = sequence
-            self._followers[request_id] = []
-        self._ready.add(sequence, ticket, now)
+        elif not self._siblings.add(sequence):
+            self._ready.add(sequence, ticket, now)
 
     def schedule(self, now: float) -> ScheduledStep:
         """The next step. Counts nothing as computed: `apply` does, when the step has run."""
@@ -225,12 +217,8 @@ class Scheduler:
     def _finish(self, sequence: Sequence) -> None:
         self._stop_running(sequence)
         self._ready.remove(sequence)
-        followers = self._followers.get(sequence.request.request_id, [])
-        if sequence in followers:
-            followers.remove(sequence)
+        self._siblings.remove(sequence)
         self._release_followers(sequence)
-        if sequence.index == 0:
-            self._leaders.pop(sequence.request.request_id, None)
         self.kv.free(sequence)
         sequence.state = SequenceState.FINISHED
         self._deadlines.done(sequence)
@@ -270,28 +258,19 @@ class Scheduler:
         for sequence in list(self._running):
             while sequence.state is SequenceState.RUNNING and not self._grow(sequence):
                 victim = choose_victim(
-                    self._running, self._promises, self._costs, self._searches.followers
+                    self._running, self._grants.promises, self._costs, self._searches.followers
                 )
                 self.preempt(victim, swap=self._costs.swap(victim) < self._costs.recompute(victim))
 
     def _grow(self, sequence: Sequence) -> bool:
-        """Pages for all its tokens: out of its own promise, or of what nobody was promised."""
-        num_pages = self.kv.num_pages_to_grow(sequence, len(sequence.token_ids))
-        if num_pages == 0:
-            return True
-        holder = self._searches.lead_of(sequence)
-        others = self._promises.num_pages - self._promises.left(holder)
         is_alone = len(self._running) - len(self._searches.followers) == 1
-        if num_pages > self.kv.num_free_pages - (0 if is_alone else others):
-            return False
-        self._promises.use(holder, self.kv.num_stripes_to_grow(sequence, sequence.num_tokens))
-        return self.kv.grow(sequence, sequence.num_tokens)
+        return self._grants.grow(sequence, is_alone=is_alone)
 
     def _stop_running(self, sequence: Sequence) -> None:
         if sequence in self._running and not self._searches.stop(sequence):
             del self._running[sequence]
             self._slots.give_back(sequence)
-            self._promises.drop(sequence)
+            self._grants.promises.drop(sequence)
 
     def _plan_running(self, plan: StepPlan) -> None:
         """Decodes, then prompts: those of the high class first."""
@@ -341,70 +320,16 @@ class Scheduler:
             return "step"
         if not plan.has_cut and self._awaits_prefix(sequence):
             return "prefix"
-        return "" if self._give_pages(sequence) else "pages"
+        given = self._grants.give(
+            sequence,
+            self._siblings.leader_of(sequence),
+            max_tokens=self._max_tokens(sequence),
+            is_first=not self._running,
+        )
+        return "" if given else "pages"
 
     def _awaits_prefix(self, sequence: Sequence) -> bool:
         return reads_prefix(sequence) and self.kv.is_prefix_coming(sequence)
-
-    def _give_pages(self, sequence: Sequence) -> bool:
-        """Pages for all its tokens, if all promises, its own included, stay covered."""
-        promise = self._promises.size_for(
-            sequence.num_preemptions, self._max_growth(sequence), num_slots(sequence)
-        )
-        num_reserved = 0
-        if self._running:
-            num_promised = self._promises.pages_for(sequence, promise)
-            num_reserved = self._promises.num_pages_to_keep + num_promised
-        leader = self._leaders.get(sequence.request.request_id)
-        if self.kv.is_swapped(sequence):
-            given = self.kv.swap_in(sequence, num_reserved_pages=num_reserved)
-        elif leader is not None and self._can_fork(leader, sequence):
-            given = self._fork(leader, sequence, num_reserved)
-        else:
-            given = self._allocate(sequence, num_reserved)
-        if given:
-            self._promises.give(sequence, promise)
-        return given
-
-    def _allocate(self, sequence: Sequence, num_reserved: int) -> bool:
-        """Pages for a newcomer."""
-        allocated = self.kv.allocate(
-            sequence,
-            num_reserved_pages=num_reserved,
-            use_prefix=reads_prefix(sequence),
-        )
-        if allocated and sequence.num_preemptions == 0:
-            sequence.num_cached_tokens = sequence.num_computed_tokens
-        return allocated
-
-    def _can_fork(self, leader: Sequence, sequence: Sequence) -> bool:
-        """Whether it can begin with the pages of its sibling, which has computed the prompt."""
-        return (
-            sequence.num_tokens == sequence.num_prompt_tokens > 1
-            and leader.state is SequenceState.RUNNING
-            and leader.num_computed_tokens >= leader.num_prompt_tokens
-            and self.kv.can_fork(leader, sequence.num_prompt_tokens - 1)
-        )
-
-    def _fork(self, leader: Sequence, sequence: Sequence, num_reserved: int) -> bool:
-        """Share all of the prompt but its last token, which is computed again for its logits."""
-        self.kv.fork(leader, sequence, sequence.num_prompt_tokens - 1)
-        num_pages = self.kv.num_pages_to_grow(sequence, sequence.num_tokens)
-        if num_pages + num_reserved > self.kv.num_free_pages:
-            self.kv.free(sequence)
-            return False
-        sequence.num_cached_tokens = leader.num_cached_tokens
-        return self.kv.grow(sequence, sequence.num_tokens)
-
-    def _max_growth(self, sequence: Sequence) -> int:
-        """Stripes that it, or its search, can take at most beyond those that its tokens fill."""
-        num_stripes = max_beam_stripes(
-            sequence.num_prompt_tokens,
-            self._max_tokens(sequence),
-            num_slots(sequence),
-            self.kv.page_tokens,
-        )
-        return num_stripes - self.kv.groups.num_stripes(sequence.num_tokens)
 
     def _start(self, sequence: Sequence) -> None:
         self._ready.remove(sequence)
@@ -422,7 +347,7 @@ class Scheduler:
         sequence.pooled = result.pooled
         self.kv.commit(sequence)
         self._ready.charge(self._tickets[sequence], scheduled.num_tokens)
-        if self._followers and sequence.num_computed_tokens >= sequence.num_prompt_tokens:
+        if sequence.num_computed_tokens >= sequence.num_prompt_tokens:
             self._release_followers(sequence)
         if num_wanted_tokens(sequence) > 0:
             return SequenceUpdate(sequence, scheduled, result, None)
@@ -442,9 +367,7 @@ class Scheduler:
 
     def _release_followers(self, leader: Sequence) -> None:
         """Its siblings need wait no more. They share its pages while it runs."""
-        if leader.index > 0:
-            return
-        for sequence in self._followers.pop(leader.request.request_id, []):
+        for sequence in self._siblings.release(leader):
             number, _ = leader.seniority
             sequence.seniority = (number or next(self._admissions), sequence.index)
             self._ready.put_back(sequence)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from octavo.core.schedule import ScheduledStep
 from octavo.core.sequence import Sequence
+from octavo.engine.counters import EngineCounts
 from octavo.engine.sequences import times_of
 from octavo.engine.snapshot import Snapshots
 from octavo.scheduler.admission.admission import Admission
@@ -62,16 +63,7 @@ class Door:
         self._num_steps += 1
         if self._snapshots is None:
             self._snapshots = Snapshots(scheduler)
-        self._admission.load = self._snapshots.take(
-            num_steps=self._num_steps,
-            num_prompt_tokens=0,
-            num_generation_tokens=0,
-            num_step_tokens=0,
-            num_undefined_rows=0,
-            step_seconds=0.0,
-            cpu_seconds=0.0,
-            python_cpu_seconds=0.0,
-        )
+        self._admission.load = self._snapshots.take(EngineCounts(num_steps=self._num_steps))
 
     def close(self, sequence: Sequence, now: float) -> None:
         self._admission.close(self._grants.pop(sequence), sequence.num_output_tokens, now)

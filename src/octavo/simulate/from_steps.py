@@ -6,8 +6,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from octavo.core.step_load import MeasuredStep, StepLoad
+from octavo.core.step_load import MeasuredStep
 from octavo.simulate.measured import Sample
+
+Kind = tuple[int, int, bool, bool]
 
 STEPS_PER_SAMPLE = 16
 """What single steps take varies with what else the machine does; queues feel the mean."""
@@ -16,9 +18,9 @@ STEPS_PER_SAMPLE = 16
 def step_samples(steps: Iterable[MeasuredStep]) -> Iterator[Sample]:
     """Steps of about the same size and kind are one sample, up to so many of them. It weighs as
     much as its mean is certain."""
-    alike: defaultdict[tuple[int, int, bool], list[MeasuredStep]] = defaultdict(list)
+    alike: defaultdict[Kind, list[MeasuredStep]] = defaultdict(list)
     for step in steps:
-        group = alike[_kind(step.load)]
+        group = alike[_kind(step)]
         group.append(step)
         if len(group) == STEPS_PER_SAMPLE:
             yield _sample(group)
@@ -26,12 +28,17 @@ def step_samples(steps: Iterable[MeasuredStep]) -> Iterator[Sample]:
     yield from (_sample(group) for group in alike.values() if group)
 
 
-def _kind(load: StepLoad) -> tuple[int, int, bool]:
-    """Sizes to a power of two, and whether a prompt is read."""
-    reads_prompt = load.num_tokens > load.num_sequences
-    return load.num_tokens.bit_length(), load.num_logit_rows.bit_length(), reads_prompt
+def _kind(step: MeasuredStep) -> Kind:
+    """Sizes to a power of two, whether a prompt is read, and whether somebody arrived."""
+    tokens, rows = step.load.num_tokens, step.load.num_logit_rows
+    reads_prompt = tokens > step.load.num_sequences
+    return tokens.bit_length(), rows.bit_length(), reads_prompt, step.num_arrived > 0
 
 
 def _sample(steps: list[MeasuredStep]) -> Sample:
-    seconds = sum(step.seconds for step in steps)
-    return Sample([step.load for step in steps], seconds, weight=math.sqrt(len(steps)))
+    return Sample(
+        [step.load for step in steps],
+        sum(step.seconds for step in steps),
+        num_arrived=sum(step.num_arrived for step in steps),
+        weight=math.sqrt(len(steps)),
+    )

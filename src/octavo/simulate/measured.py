@@ -28,7 +28,8 @@ RIDGE = 1e-9
 class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`knots` are (tokens in a step, seconds), ascending: the time without attention, linear
     between them and beyond the last. The two costs of attention are seconds per token looked at.
-    `drawn_seconds` is per token drawn: its logits, the choice, and sending it.
+    `drawn_seconds` is per token drawn: its logits, the choice, and sending it. `arrival_seconds`:
+    what a request that arrives takes from the step under way.
 
     The bounds are those of the engine that was measured, where it told them.
     """
@@ -39,8 +40,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     decode_attended_seconds: float
     prompt_attended_seconds: float
     drawn_seconds: float = 0.0
+    arrival_seconds: float = 0.0
     request_seconds: float = 0.0
     num_pages: int | None = None
+    page_windows: tuple[int, ...] = (0,)
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     typical_error: float = 0.0
@@ -49,12 +52,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`seconds` were measured for these steps one after the other, and a request's cost if
-    `with_request`. `weight` is that of its relative error."""
+    """`seconds` were measured for these steps one after the other, during which `num_arrived` other
+    requests came, and a request's cost if `with_request`. `weight` is that of its relative error.
+    """
 
     loads: Sequence[StepLoad]
     seconds: float
     with_request: bool = False
+    num_arrived: int = 0
     weight: float = 1.0
 
 
@@ -69,6 +74,10 @@ class MeasuredTimes:
     @property
     def request_seconds(self) -> float:
         return self.profile.request_seconds
+
+    @property
+    def arrival_seconds(self) -> float:
+        return self.profile.arrival_seconds
 
     def seconds(self, load: StepLoad) -> float:
         return (
@@ -87,7 +96,8 @@ class MeasuredTimes:
             f"attention: {1e9 * one.decode_attended_seconds:.1f} ns per token looked at in a"
             f" decode, {1e9 * one.prompt_attended_seconds:.1f} in a prompt",
             f"a token drawn: {1e6 * one.drawn_seconds:.0f} us;"
-            f" a request: {1e3 * one.request_seconds:.1f} ms outside of steps",
+            f" a request: {1e3 * one.request_seconds:.1f} ms outside of steps,"
+            f" {1e3 * one.arrival_seconds:.1f} ms of others' steps",
             f"the profile meets its own measurements within {one.typical_error:.1%} (root mean"
             " square)",
         ]
@@ -124,6 +134,7 @@ def profile_from_json(data: bytes, origin: str) -> Profile:
         profile.decode_attended_seconds,
         profile.prompt_attended_seconds,
         profile.drawn_seconds,
+        profile.arrival_seconds,
         profile.request_seconds,
     )
     if any(not 0 <= cost < 1e6 for cost in costs):
@@ -154,7 +165,7 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
         scale = weights / expected
         found = _non_negative(rows * scale[:, None], seconds * scale)
         expected = rows @ found
-    ramps, (decode, prompt, drawn) = found[: len(counts)], found[len(counts) :][:3]
+    ramps, (decode, prompt, drawn, arrival) = found[: len(counts)], found[len(counts) :][:4]
     errors = rows @ found / seconds - 1
     return Profile(
         model=model,
@@ -165,6 +176,7 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
         decode_attended_seconds=float(decode),
         prompt_attended_seconds=float(prompt),
         drawn_seconds=float(drawn),
+        arrival_seconds=float(arrival),
         request_seconds=float(found[-1]) if has_request else 0.0,
         typical_error=float(np.sqrt(np.average(errors**2, weights=weights**2))),
     )
@@ -189,7 +201,7 @@ def _row(sample: Sample, counts: Sequence[int], has_request: bool) -> list[float
     prompt = sum(load.num_prompt_attended for load in sample.loads)
     drawn = sum(load.num_logit_rows for load in sample.loads)
     request = [float(sample.with_request)] if has_request else []
-    return [*ramps, decode, prompt, drawn, *request]
+    return [*ramps, decode, prompt, drawn, sample.num_arrived, *request]
 
 
 def _ramp(num_tokens: int, low: int, high: int) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 from octavo.bench.event_stream import HttpError, get
 from octavo.bench.latency import Case, decode_step, make_sequences, prompt_steps
@@ -21,7 +22,9 @@ from octavo.bench.workload import LoadRequest, Workload
 from octavo.core.schedule import load_of
 from octavo.simulate.measured import Sample
 
-NUM_PAGES = re.compile(r'^vllm:cache_config_info\{.*num_gpu_blocks="(\d+)"', re.MULTILINE)
+PAGE_INFO = re.compile(r"^vllm:cache_config_info\{.*", re.MULTILINE)
+NUM_PAGES = re.compile(r'num_gpu_blocks="(\d+)"')
+PAGE_WINDOWS = re.compile(r'page_windows="([\d,]+)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +84,30 @@ def middle(rounds: Sequence[Sequence[Sample]]) -> list[Sample]:
     ]
 
 
-async def num_pages(server: Server) -> int | None:
-    """As the server's metrics tell; None if they do not."""
+class PageFacts(NamedTuple):
+    """None if the server does not tell. `windows`: of the groups of layers that pages are of."""
+
+    num_pages: int | None
+    windows: list[int]
+
+
+async def page_facts(server: Server) -> PageFacts:
+    """As the server's metrics tell."""
     try:
-        text = await get(server.target("/metrics"), server.headers)
+        text = (await get(server.target("/metrics"), server.headers)).decode("utf-8", "replace")
     except (HttpError, OSError):
-        return None
-    match = NUM_PAGES.search(text.decode("utf-8", "replace"))
-    return int(match[1]) if match else None
+        text = ""
+    info = PAGE_INFO.search(text)
+    return page_facts_of(info[0] if info else "")
+
+
+def page_facts_of(info: str) -> PageFacts:
+    """What the line of the metric `vllm:cache_config_info` says."""
+    pages, windows = NUM_PAGES.search(info), PAGE_WINDOWS.search(info)
+    return PageFacts(
+        int(pages[1]) if pages else None,
+        [int(window) for window in windows[1].split(",") if window] if windows else [0],
+    )
 
 
 async def _decodes(server: Server, plan: Plan, words: int, crowd: int, seed: int) -> Sample:

@@ -68,6 +68,8 @@ class Replica:
         self.steps = StepsDone()
         self._door = door
         self._seconds: Callable[[StepLoad], float] = times.seconds
+        self._arrival_seconds = times.arrival_seconds
+        self._owed_seconds = 0.0  # by arrivals during a step; the next one pays
         self._gaps = gaps
         self._running: tuple[ScheduledStep, StepResult, float] | None = None
         self._skipped: list[SimulatedSequence] = []  # drew no token in the step before
@@ -84,6 +86,8 @@ class Replica:
         if self._door is not None and not self._door.admit(sequence, now):
             return "refused"
         self.scheduler.add(sequence, now)
+        if self.is_busy:
+            self._owed_seconds += self._arrival_seconds
         return "taken"
 
     def expire(self, now: float) -> list[SimulatedSequence]:
@@ -103,7 +107,8 @@ class Replica:
         if self._door is not None:
             self._door.stamp(step, now)
         load, result = self._compute(step)
-        seconds = self._seconds(load)
+        seconds = self._seconds(load) + self._owed_seconds
+        self._owed_seconds = 0.0
         self._running = (step, result, seconds)
         self._count(load, seconds)
         self.steps.end_seconds.append(now + seconds)

@@ -17,7 +17,7 @@ SCHEMA = "octavo-simulation/1"
 LEFT_OUT = (
     "answers do not depend on load: nobody hangs up, retries or writes less when it is slow",
     "a step takes exactly what the profile says: no jitter, no other users of the machine",
-    "tokenising, HTTP and messages are one constant per request, whatever their load",
+    "tokenising, HTTP and messages are two constants per request, whatever their load",
     "networks between client, router and replicas take no time; the router knows at once",
     "devices never fail, models are never loaded, and nobody scales up or down",
     "speculative decoding, mixtures of experts and sliding windows are not in the profiles",

@@ -138,6 +138,10 @@ class RooflineTimes:
     def request_seconds(self) -> float:
         return self.deployment.efficiency.request_seconds
 
+    @property
+    def arrival_seconds(self) -> float:
+        return 0.0
+
     def seconds(self, load: StepLoad) -> float:
         """With stages, a step is as many parts of the batch, which follow each other through the
         stages: each part reads the weights again, and while one part is in a stage, others are in

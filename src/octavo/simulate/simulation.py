@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants, load_tenants
+from octavo.core.page_groups import PageGroups
 from octavo.core.sequence import PAGE_TOKENS
 from octavo.errors import ConfigError
 from octavo.kv.kv_manager import KvManager
@@ -29,10 +31,12 @@ DEFAULT_MAX_MODEL_LEN = 8192
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """`engine` and `server` are the options of each replica, of which those count that concern
-    scheduling; `has_admission`: requests are refused as the server would."""
+    scheduling; `page_windows` are those of `PageGroups`; `has_admission`: requests are refused as
+    the server would."""
 
     times: StepTimes
     num_pages: int
+    page_windows: tuple[int, ...] = (0,)
     engine: EngineConfig = field(default_factory=EngineConfig)
     server: ServerConfig = field(default_factory=ServerConfig)
     has_admission: bool = False
@@ -43,6 +47,12 @@ class Setup:
         for flag, value in (("--num-pages", self.num_pages), ("--replicas", self.num_replicas)):
             if value < 1:
                 raise ConfigError(f"{flag} is {value}; 1 or more is allowed")
+        widths = [window or math.inf for window in self.page_windows]
+        if not widths or widths != sorted(widths, reverse=True) or min(widths) < 0:
+            raise ConfigError(
+                f"page_windows are {list(self.page_windows)}; of each group its window is allowed,"
+                " 0 for full attention, the widest first"
+            )
 
     def with_replicas(self, num_replicas: int) -> Setup:
         return replace(self, num_replicas=num_replicas)
@@ -82,7 +92,8 @@ def _make_replica(setup: Setup, tenants: Tenants, records: Records) -> Replica:
 def make_scheduler(setup: Setup) -> Scheduler:
     """The real one, with the real page memory."""
     config = setup.engine
-    kv = KvManager(setup.num_pages, PAGE_TOKENS, config.enable_prefix_caching)
+    groups = PageGroups(setup.page_windows, PAGE_TOKENS, config.max_num_batched_tokens)
+    kv = KvManager(setup.num_pages, PAGE_TOKENS, config.enable_prefix_caching, groups=groups)
     limits = SchedulerConfig(
         max_num_seqs=config.max_num_seqs,
         max_num_batched_tokens=config.max_num_batched_tokens,

@@ -18,5 +18,9 @@ class StepTimes(Protocol):
         """What each request spends outside steps: HTTP, tokenising, messages. Delays it, once."""
 
     @property
+    def arrival_seconds(self) -> float:
+        """What a request that arrives takes from the steps under way, on the same processors."""
+
+    @property
     def assumptions(self) -> list[str]:
         """What is taken for granted, for those who read the answer."""

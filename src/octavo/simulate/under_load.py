@@ -8,6 +8,7 @@ of the engine is what its client waited for the first token beyond what the engi
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -17,7 +18,7 @@ import msgspec
 from octavo.bench.event_stream import HttpError, get
 from octavo.bench.lengths import Lengths
 from octavo.bench.load import LoadError, Outcome, Server, run_load
-from octavo.bench.workload import Workload
+from octavo.bench.workload import LoadRequest, Workload, poisson_arrivals
 from octavo.core.step_load import MeasuredStep
 from octavo.engine.step_log import StepReport
 from octavo.simulate.from_steps import step_samples
@@ -29,12 +30,15 @@ ENGINE_SECONDS = re.compile(
 
 
 CLIENTS = (2, 4, 8, 16, 32)
+OPEN_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPlan:
     """Closed loops of one client and of so many `clients`, one after the other, each of whom asks
-    `num_asked` times; all of it in each of `rounds`."""
+    `num_asked` times; then as many requests as the most of them send, by chance, at `OPEN_SHARE` of
+    the rate at which the loops were answered: only there do requests arrive in the middle of
+    everything. All of it in each of `rounds`."""
 
     input_lengths: Lengths
     output_lengths: Lengths
@@ -79,8 +83,11 @@ async def observe_once(server: Server, plan: LoadPlan, number: int) -> Observed:
     """One round; its number makes the prompts new."""
     before = await _steps(server)
     outside_seconds = await _outside_seconds(server, plan, number)
+    start = time.perf_counter()
     for clients in plan.clients:
         await _closed_loop(server, plan, clients, number)
+    num_answered = plan.num_asked * sum(plan.clients)
+    await _open_loop(server, plan, num_answered / (time.perf_counter() - start), number)
     return Observed((await _steps(server)).since(before), outside_seconds)
 
 
@@ -107,13 +114,27 @@ async def _outside_seconds(server: Server, plan: LoadPlan, number: int) -> float
 async def _closed_loop(
     server: Server, plan: LoadPlan, clients: int, number: int
 ) -> Sequence[Outcome]:
-    workload = Workload(
-        num_prompts=clients * plan.num_asked,
+    requests = _requests(plan, clients * plan.num_asked, 1_000_003 * clients + number)
+    return _checked(await run_load(server, requests, max_concurrency=clients))
+
+
+async def _open_loop(server: Server, plan: LoadPlan, rate: float, number: int) -> None:
+    num_requests = plan.num_asked * max(plan.clients)
+    requests = _requests(plan, num_requests, 500_000_003 + number)
+    arrivals = list(poisson_arrivals(num_requests, OPEN_SHARE * rate, number))
+    _checked(await run_load(server, requests, arrivals=arrivals))
+
+
+def _requests(plan: LoadPlan, num_requests: int, seed: int) -> list[LoadRequest]:
+    return Workload(
+        num_prompts=num_requests,
         input_lengths=plan.input_lengths,
         output_lengths=plan.output_lengths,
-        seed=1_000_003 * clients + number,
-    )
-    outcomes = await run_load(server, workload.requests(), max_concurrency=clients)
+        seed=seed,
+    ).requests()
+
+
+def _checked(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
     for outcome in outcomes:
         if outcome.error:
             raise LoadError(f"the server failed to answer: {outcome.error}")

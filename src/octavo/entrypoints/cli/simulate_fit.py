@@ -20,7 +20,7 @@ from octavo.entrypoints.progress import counting_bar, note
 from octavo.errors import ConfigError
 from octavo.simulate.from_report import fit_report
 from octavo.simulate.measured import MeasuredTimes, Profile, fit, profile_to_json
-from octavo.simulate.probe import Plan, num_pages, probe
+from octavo.simulate.probe import Plan, page_facts, probe
 from octavo.simulate.under_load import (
     CLIENTS,
     LoadPlan,
@@ -109,9 +109,11 @@ async def _of_server(namespace: argparse.Namespace) -> Profile:
 
     asked = server(await first_model(server("")))
     machine = fingerprint(this_machine().num_cores).processor
+    pages = await page_facts(asked)
     return msgspec.structs.replace(
         await _measured(asked, namespace, machine),
-        num_pages=await num_pages(asked),
+        num_pages=pages.num_pages,
+        page_windows=tuple(pages.windows),
         max_num_seqs=namespace.max_num_seqs,
         max_num_batched_tokens=namespace.max_num_batched_tokens,
     )

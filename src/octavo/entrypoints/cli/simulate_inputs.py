@@ -154,6 +154,7 @@ def setup_of(namespace: argparse.Namespace) -> Setup:
     return Setup(
         times=times,
         num_pages=num_pages,
+        page_windows=times.profile.page_windows if isinstance(times, MeasuredTimes) else (0,),
         engine=_engine(given[EngineConfig], bounds),
         server=from_keywords(ServerConfig, _only(given[ServerConfig], SERVER_OPTIONS)),
         has_admission=namespace.admission,

@@ -15,7 +15,7 @@ from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.engine.step_log import StepLog
 from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, FrontObserver
-from octavo.entrypoints.openai.auth import Guard, GuardedRoute
+from octavo.entrypoints.openai.auth import ERROR_SHAPE, KEY_HEADER, Guard, GuardedRoute
 from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.context import ModelInfo, ServerContext
 from octavo.entrypoints.openai.endpoint import Endpoint
@@ -24,8 +24,10 @@ from octavo.entrypoints.openai.errors import (
     INTERNAL_ERROR,
     ErrorBody,
     ErrorDetail,
+    ErrorShape,
     error_response,
     json_response,
+    openai_error,
 )
 from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
 from octavo.entrypoints.openai.openapi import ApiDocument
@@ -84,14 +86,23 @@ def build_app(
             CORSMiddleware,
             allow_origins=list(options.allowed_origins),
             allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=["Authorization", "Content-Type", REQUEST_ID_HEADER, TIMEOUT_HEADER],
+            allow_headers=[
+                *("Authorization", KEY_HEADER, "Content-Type"),
+                *(REQUEST_ID_HEADER, TIMEOUT_HEADER, "anthropic-version", "anthropic-beta"),
+            ],
             expose_headers=[REQUEST_ID_HEADER],
         )
     return app
 
 
 def _route(endpoint: Endpoint) -> GuardedRoute:
-    return GuardedRoute(endpoint.method, endpoint.path, endpoint.handler, endpoint.is_public)
+    return GuardedRoute(
+        endpoint.method,
+        endpoint.path,
+        endpoint.handler,
+        endpoint.is_public,
+        endpoint.error_shape,
+    )
 
 
 def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:
@@ -103,9 +114,15 @@ def _bounds(model: ModelInfo, options: ServerConfig) -> AdmissionBounds:
     )
 
 
-async def _request_error(request: Request, error: Exception) -> Response:  # noqa: ARG001
+async def _request_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestError)
-    return error_response(error)
+    return error_response(error, _shape(request))
+
+
+def _shape(request: Request) -> ErrorShape:
+    """Of the protocol that the matched route speaks."""
+    shape: ErrorShape = getattr(request.state, ERROR_SHAPE, openai_error)
+    return shape
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -118,4 +135,4 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _unexpected_error(request: Request, error: Exception) -> Response:
     logger.error("%s failed", request.url.path, exc_info=error)
-    return json_response(INTERNAL_ERROR, status=500)
+    return json_response(_shape(request)(INTERNAL_ERROR.error, 500), status=500)

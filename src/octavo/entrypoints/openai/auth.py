@@ -19,12 +19,17 @@ from starlette.types import Receive, Scope, Send
 
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import TENANT_NAME, Tenants
+from octavo.entrypoints.openai.errors import ErrorShape
 from octavo.errors import (
     AuthenticationError,
     HeadersTooLarge,
     InvalidRequest,
     PermissionDenied,
 )
+
+KEY_HEADER = "x-api-key"
+ERROR_SHAPE = "error_shape"
+"""In the state of a request: how its protocol says what is wrong."""
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -56,7 +61,8 @@ class KeyRing:
         tenant = self._tenants.get(self._digest(key.strip()))
         if tenant is None or scheme.lower() != "bearer":
             raise AuthenticationError(
-                "a valid API key is required: Authorization: Bearer KEY", code="invalid_api_key"
+                "a valid API key is required: Authorization: Bearer KEY, or x-api-key: KEY",
+                code="invalid_api_key",
             )
         return tenant
 
@@ -131,6 +137,12 @@ def _host_name(host: str) -> str:
         return ""
 
 
+def _authorization(headers: Headers) -> str | None:
+    """Clients of Anthropic's API have their own header for a key."""
+    given, key = headers.get("authorization"), headers.get(KEY_HEADER)
+    return f"Bearer {key}" if given is None and key is not None else given
+
+
 class Guard:
     """All checks on headers. Kept in the app's state as `guard`."""
 
@@ -148,7 +160,7 @@ class Guard:
         self._hosts.check(headers)
         if is_public:
             return ""
-        holder = self._keys.tenant(headers.get("authorization"))
+        holder = self._keys.tenant(_authorization(headers))
         return self._tenant_header.tenant(headers, holder)
 
     def _check_size(self, headers: Headers) -> None:
@@ -170,13 +182,16 @@ class GuardedRoute(Route):
         path: str,
         endpoint: Callable[[Request], Awaitable[Response]],
         is_public: bool,
+        error_shape: ErrorShape,
     ) -> None:
         super().__init__(path, endpoint, methods=[method])
+        self._error_shape = error_shape
         self.methods = {method}  # and not HEAD beside GET
         self.is_public = is_public
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.setdefault("state", {})[ERROR_SHAPE] = self._error_shape
         guard: Guard = scope["app"].state.guard
         tenant = guard.check(Headers(scope=scope), is_public=self.is_public)
-        scope.setdefault("state", {})["tenant"] = tenant
+        scope["state"]["tenant"] = tenant
         await super().handle(scope, receive, send)

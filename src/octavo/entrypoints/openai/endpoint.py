@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.errors import ErrorBody
+from octavo.entrypoints.openai.errors import ErrorBody, ErrorShape, openai_error
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -23,7 +23,8 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Endpoint:
     """`request` is the struct of the JSON body, None if no body is read. `answer` is the type of a
     JSON answer, None if there is none. `event` is the struct of each event where a request may
-    ask for a stream, with an end mark if it `has_end_mark`. `error` is that of a refusal.
+    ask for a stream, with an end mark if it `has_end_mark`. `error` is the struct of a
+    refusal, and `error_shape` makes it.
     `text_type` is the media type of an answer that is no JSON, "" if there is none. Fields in
     braces in `path` are as Starlette's. `summary` is one line for readers. Unless it `is_public`,
     an endpoint asks for the key. `query` are the parameters of its query, by name. `form` is the
@@ -43,5 +44,6 @@ class Endpoint:
     event: type | None = None
     has_end_mark: bool = True
     error: type[msgspec.Struct] = ErrorBody
+    error_shape: ErrorShape = openai_error
     is_public: bool = False
     statuses: tuple[int, ...] = ()

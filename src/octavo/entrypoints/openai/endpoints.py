@@ -8,6 +8,7 @@ import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from octavo.engine.step_log import StepReport
+from octavo.entrypoints.anthropic.endpoints import MESSAGE_ENDPOINTS
 from octavo.entrypoints.openai import responses, utility_routes
 from octavo.entrypoints.openai.batches import batch_routes, file_routes
 from octavo.entrypoints.openai.batches.objects import (
@@ -60,6 +61,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     *POOLING_ENDPOINTS,
     *RESPONSE_ENDPOINTS,
+    *MESSAGE_ENDPOINTS,
     Endpoint(
         method="POST",
         path="/v1/files",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from starlette.responses import Response
 
@@ -30,11 +32,15 @@ def error_detail(error: RequestError) -> ErrorDetail:
     return ErrorDetail(error.message, error.type, error.param, error.code)
 
 
-def error_body(error: RequestError) -> ErrorBody:
-    return ErrorBody(error_detail(error))
+def openai_error(detail: ErrorDetail, status: int) -> ErrorBody:  # noqa: ARG001  (an `ErrorShape`)
+    return ErrorBody(detail)
 
 
-def error_response(error: RequestError) -> Response:
+ErrorShape = Callable[[ErrorDetail, int], msgspec.Struct]
+"""How a protocol says what is wrong, given the status of the answer, or 0 in a stream."""
+
+
+def error_response(error: RequestError, shape: ErrorShape = openai_error) -> Response:
     headers = {}
     if isinstance(error, CapacityError):
         headers["Retry-After"] = str(error.retry_after_seconds)
@@ -44,7 +50,8 @@ def error_response(error: RequestError) -> Response:
         headers["Connection"] = "close"
     elif error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    return json_response(error_body(error), status=error.status, headers=headers)
+    body = shape(error_detail(error), error.status)
+    return json_response(body, status=error.status, headers=headers)
 
 
 def json_response(

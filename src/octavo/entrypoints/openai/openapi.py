@@ -94,6 +94,13 @@ def error_statuses(endpoint: Endpoint) -> list[int]:
     return sorted(statuses)
 
 
+_EVENT: Schema = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+}
+"""Of a stream, each: that it has a name is up to the protocol."""
+
+
 class _Describer:
     """Knows what a schema is called."""
 
@@ -132,7 +139,7 @@ class _Describer:
         if endpoint.event is not None:
             events = f"Each event's data is a {endpoint.event.__name__}"
             events += ", the last one [DONE]." if endpoint.has_end_mark else "."
-            content["text/event-stream"] = {"schema": {"type": "string", "description": events}}
+            content["text/event-stream"] = {"schema": {**_EVENT, "description": events}}
         return content
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import load_tenants
+from octavo.core.page_plan import plan_pages
 from octavo.engine.client import EngineClient
 from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
@@ -95,10 +96,16 @@ def _takes_priority(config: EngineConfig) -> bool:
 
 
 def _page_facts(front: Front) -> dict[str, str]:
-    """Under the names of vLLM's label set, as far as they have a meaning here."""
+    """Under the names of vLLM's label set, as far as they have a meaning here; and which windows
+    the groups of layers have that pages are of."""
     config = front.resolved.config
+    assert config.max_model_len is not None
+    plan = plan_pages(
+        front.model, config.kv_cache_dtype, config.max_model_len, config.max_num_batched_tokens
+    )
     return {
         "block_size": str(config.block_size),
         "cache_dtype": config.kv_cache_dtype,
         "enable_prefix_caching": str(config.enable_prefix_caching),
+        "page_windows": ",".join(map(str, plan.groups.windows)),
     }

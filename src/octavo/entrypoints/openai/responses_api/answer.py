@@ -128,8 +128,10 @@ class ResponseMaker:
             self.response.status = "cancelled"
 
     def _end(self) -> None:
-        reasoning = self.items.reasoning
-        num_reasoning = len(self._tokenizer.encode(reasoning, add_special_tokens=False))
+        num_reasoning = self._answers.counter.num_reasoning_tokens
+        if num_reasoning is None:  # marked by no tokens, so that they are counted in the text
+            reasoning = self.items.reasoning
+            num_reasoning = len(self._tokenizer.encode(reasoning, add_special_tokens=False))
         self.response.completed_at = int(time.time())
         self.response.output = list(self.items.items)
         self.response.usage = _usage(self._answers.counter.usage(), num_reasoning)

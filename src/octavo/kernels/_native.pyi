@@ -43,10 +43,6 @@ def dequantize(type_name: str, data: U8, count: int) -> F32:
     Raises ValueError unless `data` holds exactly so many.
     """
 
-def trim_memory() -> None:
-    """Give what has been freed back to the system, where the C library can (glibc's malloc_trim).
-    Takes milliseconds."""
-
 def read_strings(
     buffer: mmap | bytes, position: int, count: int, max_bytes: int
 ) -> tuple[list[str], int]:

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Final, Self
 
 from octavo.tokenization.detokenizer import Detokenizer
-from octavo.tokenization.packed_texts import PackedTexts
 from octavo.tokenization.vocabulary import TokenType, Vocabulary
 
 SPACE: Final = "\u2581"
@@ -47,8 +46,8 @@ class TokenDecoder:
     """Thread-safe after construction. `stop_token_ids` end an answer."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._tokens = PackedTexts(vocabulary.tokens)
-        self._types = bytes(vocabulary.types.astype("u1"))  # items of bytes are plain integers
+        self._tokens = vocabulary.tokens
+        self._types: list[int] = vocabulary.types.tolist()
         self._is_byte_level = vocabulary.model == "gpt2"
         self.vocab_size = len(vocabulary.tokens)
         self.stop_token_ids = vocabulary.stop_token_ids

@@ -22,7 +22,6 @@
 #include "bindings/arrays.h"
 #include "bindings/kv_cache.h"
 #include "bindings/machine_probe.h"
-#include "bindings/process_memory.h"
 #include "bindings/string_array.h"
 #include "formats/activation.h"
 #include "octavo/levels.h"
@@ -469,7 +468,6 @@ NB_MODULE(_native, m) {
   bind_program(m);
   bind_kv_cache(m);
   bind_machine_probe(m);
-  bind_process_memory(m);
   bind_string_array(m);
 }
 

@@ -119,6 +119,11 @@ class EngineConfig(FrontLimits):
         metavar="JSON",
     )
     override_pooler_config: str = option("", "The older name of --pooler-config.", metavar="JSON")
+    preload_grammars: bool = option(
+        False,
+        "Take in the vocabulary for structured output at start, not with the first request that"
+        " needs it, for which running answers stand still up to a second.",
+    )
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
     prefix_cache_dir: str = option(
         "",

@@ -26,7 +26,7 @@ ISA_LEVELS = (
 class EngineConfig(FrontLimits):
     """Raises ConfigError naming the first option that is out of range."""
 
-    model: str = option("", "Path of a GGUF file, a catalogue name, or a hub id.")
+    model: str = option("", "Path of a GGUF file, a catalogue name, or a hub id.", is_private=True)
     max_model_len: int | None = option(
         None,
         "Context length in tokens. Default: the model's own, at most 8192.",
@@ -80,7 +80,10 @@ class EngineConfig(FrontLimits):
         minimum=0,
     )
     swap_dir: str = option(
-        "", "Have the swap space in a file of this folder, not in memory.", metavar="DIR"
+        "",
+        "Have the swap space in a file of this folder, not in memory.",
+        metavar="DIR",
+        is_private=True,
     )
     threads: int | None = option(
         None,
@@ -130,6 +133,7 @@ class EngineConfig(FrontLimits):
         "Keep the cached prompt beginnings in a file of this folder from one start to the next."
         " The file can tell what was asked; only its owner may read it.",
         metavar="DIR",
+        is_private=True,
     )
     prefix_cache_disk_bytes: int = option(
         1 << 30,

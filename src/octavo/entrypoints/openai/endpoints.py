@@ -19,7 +19,7 @@ from octavo.entrypoints.openai.batches.objects import (
     UploadForm,
 )
 from octavo.entrypoints.openai.batches.paging import Page
-from octavo.entrypoints.openai.chat import create_chat_completion
+from octavo.entrypoints.openai.chat import create_chat_completion, render_chat
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.completion_request import CompletionRequest
 from octavo.entrypoints.openai.completions import create_completion
@@ -160,6 +160,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The token ids of a text or a conversation.",
         request=TokenizeRequest,
         answer=responses.TokenizeBody,
+    ),
+    *(
+        Endpoint(
+            method="POST",
+            path=path,
+            handler=render_chat,
+            summary="What the model would read of a chat completion; nothing is generated.",
+            request=ChatRequest,
+            answer=responses.RenderedBody,
+        )
+        for path in ("/v1/chat/completions/render", "/apply-template")
     ),
     Endpoint(
         method="POST",

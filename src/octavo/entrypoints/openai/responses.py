@@ -196,6 +196,13 @@ class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True):
     token_strs: list[str] | None = None
 
 
+class RenderedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """`prompt` is the name that llama.cpp uses."""
+
+    prompt: str
+    prompt_token_ids: list[int]
+
+
 class DetokenizeBody(msgspec.Struct, frozen=True):
     prompt: str
 

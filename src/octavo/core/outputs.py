@@ -15,6 +15,7 @@ FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
 
 DEADLINE_EXCEEDED = "the deadline of this request passed before its answer was complete"
 """The error of a sequence that its request's deadline ended; doors tell it from failures by it."""
+STOP_REGEX_FAILED = "a stop_regex needs too many states for this text; it must be simpler"
 FORM_NOT_KEPT = (
     "structured_outputs and the other parameters (allowed_token_ids, bad_words, min_tokens, ...)"
     " left no token to go on with, or the form became too complex"

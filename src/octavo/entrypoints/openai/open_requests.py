@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from octavo.core.outputs import DEADLINE_EXCEEDED, FORM_NOT_KEPT, SequenceOutput
+from octavo.core.outputs import DEADLINE_EXCEEDED, FORM_NOT_KEPT, STOP_REGEX_FAILED, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineClient
 from octavo.engine.streams import OutputStream
@@ -167,6 +167,8 @@ def failure_of(output: SequenceOutput) -> RequestError:
         return DeadlineExceeded(DEADLINE_EXCEEDED)
     if output.error == FORM_NOT_KEPT:
         return InvalidRequest(FORM_NOT_KEPT, param="structured_outputs")
+    if output.error == STOP_REGEX_FAILED:
+        return InvalidRequest(STOP_REGEX_FAILED, param="stop_regex")
     return GenerationFailed(output.error or "the engine failed on this request")
 
 

@@ -1,0 +1,42 @@
+"""The bodies that the routes around generation answer with. Data only; knows no engine."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "octavo"
+    root: str
+    parent: None = None
+    max_model_len: int
+    permission: list[None] = []
+
+
+class ModelList(msgspec.Struct, frozen=True, kw_only=True):
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizeBody(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+class AbortedBody(msgspec.Struct, frozen=True):
+    num_aborted: int
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str

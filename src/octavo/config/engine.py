@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from octavo.config.front_limits import FrontLimits
 from octavo.config.options import check, option
 from octavo.config.pooler import POOLING_CHOICES, PoolerOptions, read_pooler_options
 from octavo.errors import ConfigError
@@ -22,7 +23,7 @@ ISA_LEVELS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConfig:
+class EngineConfig(FrontLimits):
     """Raises ConfigError naming the first option that is out of range."""
 
     model: str = option("", "Path of a GGUF file, a catalogue name, or a hub id.")
@@ -118,6 +119,11 @@ class EngineConfig:
         metavar="JSON",
     )
     override_pooler_config: str = option("", "The older name of --pooler-config.", metavar="JSON")
+    preload_grammars: bool = option(
+        False,
+        "Take in the vocabulary for structured output at start, not with the first request that"
+        " needs it, for which running answers stand still up to a second.",
+    )
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
     prefix_cache_dir: str = option(
         "",

@@ -18,9 +18,9 @@ from octavo.entrypoints.openai.batches.objects import (
     UploadForm,
 )
 from octavo.entrypoints.openai.bodies.paging import Page
-from octavo.entrypoints.openai.chat.objects import ChatBody, ChatChunk
+from octavo.entrypoints.openai.chat.objects import ChatBody, ChatChunk, RenderedBody
 from octavo.entrypoints.openai.chat.request import ChatRequest
-from octavo.entrypoints.openai.chat.routes import create_chat_completion
+from octavo.entrypoints.openai.chat.routes import create_chat_completion, render_chat
 from octavo.entrypoints.openai.completions.objects import CompletionBody
 from octavo.entrypoints.openai.completions.request import CompletionRequest
 from octavo.entrypoints.openai.completions.routes import create_completion
@@ -32,8 +32,10 @@ from octavo.entrypoints.openai.utility import routes
 from octavo.entrypoints.openai.utility.objects import (
     AbortedBody,
     DetokenizeBody,
+    LoadBody,
     ModelCard,
     ModelList,
+    ServerInfoBody,
     TokenizeBody,
     VersionBody,
 )
@@ -167,6 +169,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request=TokenizeRequest,
         answer=TokenizeBody,
     ),
+    *(
+        Endpoint(
+            method="POST",
+            path=path,
+            handler=render_chat,
+            summary="What the model would read of a chat completion; nothing is generated.",
+            request=ChatRequest,
+            answer=RenderedBody,
+        )
+        for path in ("/v1/chat/completions/render", "/apply-template")
+    ),
     Endpoint(
         method="POST",
         path="/detokenize",
@@ -195,6 +208,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=routes.version,
         summary="The version of octavo.",
         answer=VersionBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/load",
+        handler=routes.load,
+        summary="How many requests are being answered.",
+        answer=LoadBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/server_info",
+        handler=routes.server_info,
+        summary="The options of engine and server, without keys and places.",
+        answer=ServerInfoBody,
     ),
     Endpoint(
         method="GET",

@@ -107,13 +107,6 @@ class JoinedOutputs:
         )
 
 
-def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
-    """Two consecutive outputs of one sequence as one."""
-    joined = JoinedOutputs(first)
-    joined.add(second)
-    return joined.output()
-
-
 class RequestTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Seconds of one finished sequence, for metrics. All measured by the engine's clock."""
 

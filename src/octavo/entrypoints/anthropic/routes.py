@@ -12,7 +12,7 @@ from octavo.entrypoints.anthropic.translate import chat_request, in_terms_of_mes
 from octavo.entrypoints.openai.answers import respond
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.chat_turn import ChatTurn
-from octavo.entrypoints.openai.context import Incoming, receive_body
+from octavo.entrypoints.openai.context import Incoming, receive_body, receive_counted
 from octavo.entrypoints.openai.errors import json_response
 from octavo.entrypoints.openai.request_limits import check_limits
 
@@ -27,7 +27,7 @@ async def create_message(request: Request) -> Response:
 
 
 async def count_tokens(request: Request) -> Response:
-    incoming, body = await receive_body(request, CountTokensRequest)
+    incoming, body = await receive_counted(request, CountTokensRequest)
     with in_terms_of_messages():
         ids = await ChatTurn(incoming, _chat(incoming, body)).prompt_ids()
     return json_response(TokenCount(input_tokens=len(ids)))

@@ -160,6 +160,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The token ids of a text or a conversation.",
         request=TokenizeRequest,
         answer=responses.TokenizeBody,
+        statuses=(429,),
     ),
     Endpoint(
         method="POST",
@@ -168,6 +169,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The text of token ids.",
         request=DetokenizeRequest,
         answer=responses.DetokenizeBody,
+        statuses=(429,),
     ),
     Endpoint(
         method="POST",

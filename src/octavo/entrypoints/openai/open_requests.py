@@ -215,6 +215,12 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
+    def count(self, tenant: str) -> None:
+        """A request that does not reach the engine. Raises `CapacityError` beyond the tenant's rate
+        of requests."""
+        if refusal := self.admission.count(tenant, self._clock()):
+            raise self._refused(refusal)
+
     def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()

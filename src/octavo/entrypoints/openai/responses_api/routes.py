@@ -17,7 +17,12 @@ from octavo.entrypoints.openai.batches.disk import new_name
 from octavo.entrypoints.openai.batches.paging import check_query, page_of
 from octavo.entrypoints.openai.chat_request import ChatRequest
 from octavo.entrypoints.openai.chat_turn import ChatTurn
-from octavo.entrypoints.openai.context import Incoming, ServerContext, receive_body
+from octavo.entrypoints.openai.context import (
+    Incoming,
+    ServerContext,
+    receive_body,
+    receive_counted,
+)
 from octavo.entrypoints.openai.errors import INTERNAL_ERROR, json_response
 from octavo.entrypoints.openai.open_requests import Generation
 from octavo.entrypoints.openai.request_limits import check_limits
@@ -87,7 +92,7 @@ async def create_response(request: Request) -> Response:
 
 
 async def count_input_tokens(request: Request) -> Response:
-    incoming, body = await receive_body(request, ResponsesRequest)
+    incoming, body = await receive_counted(request, ResponsesRequest)
     earlier, given = _earlier_items(incoming, body), input_items(body.input)
     with in_terms_of_responses():
         ids = await ChatTurn(incoming, _chat(incoming, body, earlier, given)).prompt_ids()

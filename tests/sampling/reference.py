@@ -1,8 +1,9 @@
 """A sampler in plain numpy, one row at a time: what correct means for the native one.
 
-A token weighs exp(logit - largest), computed in float32 by `exponential` and rounded to a multiple of
-2^-40. Sums of weights are whole numbers of these steps, hence exact: no result depends on the order
-of a sum, and the native sampler must return the same tokens, ties at the edge of top_p included.
+A token weighs exp(logit - largest), computed in float32 by `exponential` and rounded to a multiple
+of 2^-40. Sums of weights are whole numbers of these steps, hence exact: no result depends on the
+order of a sum, and the native sampler must return the same tokens, ties at the edge of top_p
+included.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def falling_order(logits: F32) -> Ids:
 
 
 def exponential(x: F32) -> F32:
-    """e^x for -80 <= x <= 0 in float32, relative error below 3e-7: Cody and Waite's reduction, then the
-    polynomial of Cephes's expf, each step rounded."""
+    """e^x for -80 <= x <= 0 in float32, relative error below 3e-7: Cody and Waite's reduction, then
+    the polynomial of Cephes's expf, each step rounded."""
     n = np.rint(x * np.float32(1.44269504088896341))
     r = (x - n * np.float32(0.693359375)) + n * np.float32(2.12194440e-4)
     p = np.full_like(r, 1.9875691500e-4)
@@ -99,7 +100,8 @@ def exponential(x: F32) -> F32:
 
 
 def weights(differences: F32) -> I64:
-    """Of logits minus the largest; in steps of 2^-40, half a step to the even one; NaN weighs nothing."""
+    """Of logits minus the largest; in steps of 2^-40, half a step to the even one. NaN weighs
+    nothing."""
     counts = differences >= np.float32(LOG_MIN_WEIGHT)
     values = exponential(np.where(counts, differences, np.float32(0))).astype(np.float64)
     steps: I64 = np.rint(np.ldexp(values, MASS_BITS)).astype(np.int64)

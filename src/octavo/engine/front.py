@@ -14,6 +14,7 @@ from octavo.engine.model_file import locate, resolve_for
 from octavo.sampling.processors.contract import ProcessorFacts
 from octavo.sampling.processors.guarded import GuardedProcessors
 from octavo.sampling.processors.registry import load_processors
+from octavo.structured.compiler import GrammarCompiler
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
@@ -44,7 +45,7 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
     """The front of an open file."""
     resolved, model = resolve_for(file, config)
     tokenizer = Tokenizer.from_gguf(file.metadata, source=file.path)
-    template = ChatTemplate.from_gguf(file.metadata, source=file.path)
+    template = ChatTemplate.from_gguf(file.metadata, source=file.path, limits=config)
     max_model_len = resolved.config.max_model_len
     assert max_model_len is not None, "resolve decides it"
     facts = ProcessorFacts(vocab_size=model.vocab_size, stop_token_ids=tokenizer.stop_token_ids)
@@ -56,6 +57,7 @@ def make_front(file: GGUFFile, config: EngineConfig) -> Front:
         max_model_len=max_model_len,
         max_num_seqs=resolved.config.max_num_seqs,
         pooler=make_pooler(resolved.config, model),
+        grammars=GrammarCompiler(config),
         processors=GuardedProcessors(processors),
     )
     return Front(file.path, tokenizer, template, model, resolved, inputs)

@@ -13,6 +13,7 @@ from typing import Final
 import jinja2
 from jinja2 import meta, nodes
 
+from octavo.config.front_limits import FrontLimits
 from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization.messages import Message, map_texts, prepare_messages
 from octavo.tokenization.template_budget import Budget
@@ -20,9 +21,9 @@ from octavo.tokenization.template_cage import MAX_TEMPLATE_CHARS, TemplateCage
 from octavo.tokenization.template_filters import BUDGET, time_formatter
 
 OUTPUT_FACTOR: Final = 4
-OUTPUT_CHARS: Final = 1 << 16
-"""A rendering may be this much longer than OUTPUT_FACTOR times the messages."""
+"""A rendering may be so many times longer than the messages, and some characters more."""
 
+DEFAULT_LIMITS: Final = FrontLimits()
 _KEY: Final = "tokenizer.chat_template"
 _SPECIAL_TOKENS: Final = ("bos", "eos", "unknown", "padding")
 _VARIABLES: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
@@ -42,6 +43,7 @@ class ChatTemplate:
         special_tokens: Mapping[str, str],
         *,
         now: Callable[[], datetime] = datetime.now,
+        limits: FrontLimits = DEFAULT_LIMITS,
     ) -> None:
         if len(source) > MAX_TEMPLATE_CHARS:
             raise TemplateError(
@@ -64,10 +66,14 @@ class ChatTemplate:
             raise TemplateError("the chat template is nested too deeply") from None
         self.source = source
         self._special_tokens = dict(special_tokens)
+        self._limits = limits
 
     @classmethod
     def from_gguf(
-        cls, metadata: Mapping[str, object], source: object = "model file"
+        cls,
+        metadata: Mapping[str, object],
+        source: object = "model file",
+        limits: FrontLimits = DEFAULT_LIMITS,
     ) -> ChatTemplate | None:
         """The template of a model file, None if it has none. `source` names the file in errors.
 
@@ -86,7 +92,7 @@ class ChatTemplate:
             if isinstance(tokens, list) and isinstance(token_id, int) and token_id < len(tokens):
                 special[variable] = str(tokens[token_id])
         try:
-            return cls(text, special)
+            return cls(text, special, limits=limits)
         except TemplateError as error:
             raise TokenizerError(f"{source}: {_KEY}: {error.message}") from None
 
@@ -110,7 +116,7 @@ class ChatTemplate:
             keeps_parts=self._keeps_parts,
             knows_developer="developer" in self.source,
         )
-        budget = Budget(OUTPUT_FACTOR * _num_chars([prepared, kwargs]) + OUTPUT_CHARS)
+        budget = self._budget([prepared, kwargs])
         variables = {
             "tools": None,
             "documents": None,
@@ -131,6 +137,10 @@ class ChatTemplate:
                 f"the chat template failed: {type(error).__name__}: {error!s:.300}",
                 param="messages",
             ) from None
+
+    def _budget(self, given: Sequence[object]) -> Budget:
+        limits = self._limits
+        return Budget(OUTPUT_FACTOR * _num_chars(given) + limits.template_output_chars, limits)
 
     def _run(self, variables: Mapping[str, object], budget: Budget) -> str:
         chunks: list[str] = []

@@ -194,6 +194,20 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     Endpoint(
         method="GET",
+        path="/load",
+        handler=utility_routes.load,
+        summary="How many requests are being answered.",
+        answer=responses.LoadBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/server_info",
+        handler=utility_routes.server_info,
+        summary="The options of engine and server, without keys and places.",
+        answer=responses.ServerInfoBody,
+    ),
+    Endpoint(
+        method="GET",
         path="/openapi.json",
         handler=show_document,
         summary="This interface as an OpenAPI document.",

@@ -28,7 +28,7 @@ from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.batches.line_call import LineCaller
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.intake.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import dialects_of
 from octavo.structured.compiler import GrammarCompiler

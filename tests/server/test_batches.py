@@ -13,7 +13,7 @@ import pytest
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.batches.batch_store import BatchStore
 from octavo.entrypoints.openai.batches.objects import BatchRecord
-from octavo.entrypoints.openai.open_requests import ENOUGH_PATIENT_TOKENS
+from octavo.entrypoints.openai.intake.open_requests import ENOUGH_PATIENT_TOKENS
 from tests.server.batch_client import (
     Json,
     content,

@@ -210,6 +210,7 @@ def test_after_a_reset_nothing_is_cached() -> None:
         ("/tokenize", {"prompt": "a"}),
         ("/detokenize", {"tokens": [65]}),
         ("/v1/responses/input_tokens", {"input": "a"}),
+        ("/v1/chat/completions/render", {"messages": [{"role": "user", "content": "a"}]}),
         ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "a"}]}),
     ],
 )

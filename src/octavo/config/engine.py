@@ -122,6 +122,18 @@ class EngineConfig(FrontLimits):
         metavar="JSON",
     )
     override_pooler_config: str = option("", "The older name of --pooler-config.", metavar="JSON")
+    chat_template: str = option(
+        "",
+        "File that holds the chat template, or the template itself. Default: the model's own.",
+        metavar="FILE",
+        is_private=True,
+    )
+    chat_template_content_format: str = option(
+        "auto",
+        "Whether the chat template is given a message's content as one text or as OpenAI's list of"
+        " parts. 'auto': a list if it loops over it.",
+        choices=("auto", "string", "openai"),
+    )
     preload_grammars: bool = option(
         False,
         "Take in the vocabulary for structured output at start, not with the first request that"

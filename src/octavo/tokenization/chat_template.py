@@ -34,7 +34,8 @@ class ChatTemplate:
     `variables` are the names that it asks for.
 
     `special_tokens` maps variables such as "bos_token" to spellings. `now` is the clock of
-    `strftime_now`.
+    `strftime_now`. With `keeps_parts` a message's content may be a list of parts, without it is one
+    text; None: as the template looks.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class ChatTemplate:
         *,
         now: Callable[[], datetime] = datetime.now,
         limits: FrontLimits = DEFAULT_LIMITS,
+        keeps_parts: bool | None = None,
     ) -> None:
         if len(source) > MAX_TEMPLATE_CHARS:
             raise TemplateError(
@@ -54,7 +56,8 @@ class ChatTemplate:
         try:
             tree = cage.parse(source)
             self.variables = frozenset(meta.find_undeclared_variables(tree))
-            self._keeps_parts = _loops_over_content(tree)
+            loops = _loops_over_content(tree)
+            self._keeps_parts = loops if keeps_parts is None else keeps_parts
             self._template = cage.from_string(tree)
         except TemplateError:
             raise
@@ -73,18 +76,24 @@ class ChatTemplate:
         cls,
         metadata: Mapping[str, object],
         source: object = "model file",
+        *,
+        text: str | None = None,
         limits: FrontLimits = DEFAULT_LIMITS,
+        keeps_parts: bool | None = None,
     ) -> ChatTemplate | None:
-        """The template of a model file, None if it has none. `source` names the file in errors.
+        """The template of a model file, None if it has none; or another `text` with the file's
+        special tokens. `source` names what holds it in errors.
 
         Raises `TokenizerError`: a template that cannot be used is the file's fault, no client's.
         """
-        text = metadata.get(_KEY)
-        if text is None:
+        found: object = text
+        if found is None:
+            found, source = metadata.get(_KEY), f"{source}: {_KEY}"
+        if found is None:
             return None
-        if not isinstance(text, str):
-            kind = type(text).__name__
-            raise TokenizerError(f"{source}: {_KEY} is of type {kind}; a text is allowed")
+        if not isinstance(found, str):
+            kind = type(found).__name__
+            raise TokenizerError(f"{source} is of type {kind}; a text is allowed")
         tokens = metadata.get("tokenizer.ggml.tokens")
         special = {}
         for name, variable in zip(_SPECIAL_TOKENS, _VARIABLES, strict=True):
@@ -92,9 +101,9 @@ class ChatTemplate:
             if isinstance(tokens, list) and isinstance(token_id, int) and token_id < len(tokens):
                 special[variable] = str(tokens[token_id])
         try:
-            return cls(text, special, limits=limits)
+            return cls(found, special, limits=limits, keeps_parts=keeps_parts)
         except TemplateError as error:
-            raise TokenizerError(f"{source}: {_KEY}: {error.message}") from None
+            raise TokenizerError(f"{source}: {error.message}") from None
 
     def render(
         self,

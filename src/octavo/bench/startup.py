@@ -21,6 +21,10 @@ from octavo.errors import OctavoError
 READY = re.compile(r" serves .* at \S+ \(seconds: ([^)]*)\)")
 STOP_SECONDS = 10.0
 
+IDLE_SECONDS = 1.0
+"""After readiness the memory of an idle server is read: both processes give back what starting took
+just after they have said that they are ready."""
+
 
 class StartupError(OctavoError):
     """The server did not come up."""
@@ -29,12 +33,14 @@ class StartupError(OctavoError):
 @dataclass(frozen=True, slots=True)
 class Startup:
     """`wall_seconds` is from before the process is made to its line. `phases` are in seconds and
-    overlap. Resident memory is of the server's processes together, at most and when idle."""
+    overlap. Resident memory is of the server's processes together, at most and when idle; `rss`
+    counts a page in each process that has it, `pss` (proportional) once."""
 
     wall_seconds: float
     phases: dict[str, float]
     peak_rss_bytes: int
     idle_rss_bytes: int
+    idle_pss_bytes: int
 
 
 def measure_startup(arguments: Sequence[str], timeout_seconds: float) -> Startup:
@@ -45,12 +51,14 @@ def measure_startup(arguments: Sequence[str], timeout_seconds: float) -> Startup
         try:
             phases = _await_ready(process, start + timeout_seconds)
             wall_seconds = time.perf_counter() - start
+            time.sleep(IDLE_SECONDS)
             family = [process.pid, *children(process.pid)]
             peak = sum(status_bytes(pid, "VmHWM") for pid in family)
             idle = sum(status_bytes(pid, "VmRSS") for pid in family)
+            shared_once = sum(proportional_bytes(pid) for pid in family)
         finally:
             _stop(process)
-    return Startup(wall_seconds, phases, peak, idle)
+    return Startup(wall_seconds, phases, peak, idle, shared_once)
 
 
 def parse_ready(line: str) -> dict[str, float] | None:
@@ -79,7 +87,16 @@ def children(pid: int) -> list[int]:
 
 def status_bytes(pid: int, field: str) -> int:
     """A size in /proc/PID/status; 0 for a process that is gone."""
-    for line in _read(Path(f"/proc/{pid}/status")).splitlines():
+    return _size_in(Path(f"/proc/{pid}/status"), field)
+
+
+def proportional_bytes(pid: int) -> int:
+    """Resident memory in which a page of N processes counts 1/N in each; 0 for one that is gone."""
+    return _size_in(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
+
+
+def _size_in(path: Path, field: str) -> int:
+    for line in _read(path).splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) << 10
     return 0

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "octavo/row_passes.h"
+#include "runtime/zeroed_array.h"
 
 namespace octavo {
 
@@ -97,10 +98,10 @@ class TokenDraw {
   bool cut_to_mass(double mass);
 
   LogitRow row_;
-  std::vector<float> weights_;
+  ZeroedArray<float> weights_;
   std::vector<float> block_sums_;
   std::vector<TokenValue> kept_;
-  std::vector<int32_t> taken_ids_;
+  ZeroedArray<int32_t> taken_ids_;
 };
 
 }  // namespace octavo

@@ -125,15 +125,15 @@ def _page_memory(
         KvCache(count, layers, config.kv_cache_dtype, plan.places)
         for count in (num_pages, NUM_MEASURED_PAGES)
     )
-    swap = _swap_buffer(config, cache.page_bytes)
-    seconds = measure_move_seconds(scratch, swap)
-    return cache, PageMemory(cache, swap, identity, plan.groups, seconds)
-
-
-def _swap_buffer(config: EngineConfig, page_bytes: int) -> SwapBuffer:
     assert config.swap_space is not None
+    num_slots = config.swap_space // cache.page_bytes
     directory = Path(config.swap_dir) if config.swap_dir else None
-    return SwapBuffer(config.swap_space // page_bytes, page_bytes, directory)
+    swap, scratch_swap = (
+        SwapBuffer(count, cache.page_bytes, directory)
+        for count in (num_slots, min(num_slots, NUM_MEASURED_PAGES))
+    )
+    seconds = measure_move_seconds(scratch, scratch_swap)
+    return cache, PageMemory(cache, swap, identity, plan.groups, seconds)
 
 
 def _pages(config: EngineConfig, model: ModelConfig) -> tuple[PagePlan, int]:

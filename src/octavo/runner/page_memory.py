@@ -77,11 +77,11 @@ class PageMemory:
 def measure_move_seconds(scratch: KvCache, swap: SwapBuffer) -> float:
     """What a page takes on average to go out or to come back; infinite without swap space.
 
-    `scratch` has NUM_MEASURED_PAGES pages like those in use, which themselves stay untouched:
-    written once, a page keeps a huge page of memory in each layer. Slots of `swap` are written for
-    the first time, which in memory costs some ten times what it does later, and which is what the
-    first sequences to be swapped out will pay; scratch pages are not, since the pages of those
-    that run have been used.
+    `scratch` has NUM_MEASURED_PAGES pages like those in use, and `swap` slots like theirs, which
+    themselves stay untouched: written once, a page keeps a huge page of memory in each layer.
+    Slots are written for the first time, which in memory costs some ten times what it does later,
+    and which is what the first sequences to be swapped out will pay; scratch pages are not, since
+    the pages of those that run have been used.
     """
     num_moved = min(NUM_MEASURED_PAGES, swap.num_slots)
     if num_moved == 0:

@@ -129,7 +129,7 @@ def startup_metrics(starts: list[Startup], file_bytes: int) -> list[Metric]:
         metric(
             "same, shared pages once",
             "bytes",
-            [start.idle_pss_bytes - file_bytes for start in starts],
+            [start.idle_together_bytes - file_bytes for start in starts],
         ),
     ]
 

@@ -16,8 +16,8 @@ from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.batches.line_call import LineCaller
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
+from octavo.entrypoints.openai.intake.context import ModelInfo
 from octavo.kernels._native import trim_memory
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import Dialects, dialects_of
@@ -52,6 +52,7 @@ class ServedApp:
             max_model_len=max_model_len,
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
+            config=resolved,
             takes_priority=_takes_priority(resolved),
             dialects=_dialects(front, options),
         )

@@ -1,6 +1,6 @@
 // Strings as model files hold vocabularies: a 64-bit little-endian length, then UTF-8, over and
-// over. Trusts no length. They come out in one piece: Python's own loop takes 1 us a string, and its
-// strings ten times their text; a vocabulary has hundreds of thousands.
+// over. Trusts no length. They come out in one piece: Python's own loop takes 1 us a string, and
+// its strings ten times their text; a vocabulary has hundreds of thousands.
 #include "bindings/string_array.h"
 
 #include <cstdint>

@@ -168,6 +168,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The token ids of a text or a conversation.",
         request=TokenizeRequest,
         answer=TokenizeBody,
+        statuses=(429,),
     ),
     *(
         Endpoint(
@@ -187,6 +188,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The text of token ids.",
         request=DetokenizeRequest,
         answer=DetokenizeBody,
+        statuses=(429,),
     ),
     Endpoint(
         method="POST",

@@ -9,6 +9,7 @@
 #include "runtime/dry_penalty.h"
 #include "runtime/philox.h"
 #include "runtime/token_filters.h"
+#include "runtime/zeroed_array.h"
 
 namespace octavo {
 
@@ -96,12 +97,10 @@ struct Sampler::Worker {
       : draw(passes, vocab_size),
         filters(passes, vocab_size),
         dry(vocab_size),
-        raw(passes, vocab_size) {
-    const auto size = static_cast<size_t>(vocab_size);
-    adjusted.resize(size);
-    occurrences.resize(size);
-    block_sums.resize(static_cast<size_t>(num_logit_blocks(vocab_size)));
-  }
+        raw(passes, vocab_size),
+        adjusted(static_cast<size_t>(vocab_size)),
+        occurrences(static_cast<size_t>(vocab_size)),
+        block_sums(static_cast<size_t>(num_logit_blocks(vocab_size))) {}
 
   void reserve_history(int64_t num_tokens) { dry.reserve(num_tokens); }
   void sample(const SampleInput& input, const FilterInput& wanted, const SampleOutput& output,
@@ -133,8 +132,8 @@ struct Sampler::Worker {
   const FilterRow* wanted = nullptr;  // of the row
   double top = 0;                     // the largest logit
   double log_sum = 0;                 // log of the sum of exp(logit - top)
-  std::vector<float> adjusted;
-  std::vector<int32_t> occurrences;  // zero between rows
+  ZeroedArray<float> adjusted;
+  ZeroedArray<int32_t> occurrences;  // zero between rows
   std::vector<Mass> block_sums;
 };
 
@@ -177,7 +176,7 @@ int32_t Sampler::Worker::choose_filtered(const float* logits, const DrawParamete
 const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& row,
                                      const float* logits) {
   if (!is_adjusted(row, wanted)) return logits;
-  std::copy_n(logits, adjusted.size(), adjusted.begin());
+  std::copy_n(logits, adjusted.size(), adjusted.data());
   adjust_copy(input, row);
   return adjusted.data();
 }
@@ -275,7 +274,7 @@ void Sampler::Worker::report_candidates(const SampleInput& input, const SampleOu
   normalise(logits);
   const bool is_changed = is_adjusted(row, wanted);
   if (is_changed) {
-    std::transform(logits, logits + raw.size(), adjusted.begin(),
+    std::transform(logits, logits + raw.size(), adjusted.data(),
                    [&](float logit) { return static_cast<float>(logprob(logit)); });
     adjust_copy(input, row);
     raw.set(adjusted.data(), 1.0f);

@@ -105,12 +105,12 @@ Mass LogitRow::sum_blocks(float log_min, std::vector<Mass>& block_sums, float* w
   return total;
 }
 
-TokenDraw::TokenDraw(const RowPasses& passes, int64_t vocab_size) : row_(passes, vocab_size) {
-  const auto num_blocks = static_cast<size_t>(num_logit_blocks(vocab_size));
-  weights_.resize(num_blocks * static_cast<size_t>(kLogitBlock));
-  block_sums_.resize(num_blocks);
+TokenDraw::TokenDraw(const RowPasses& passes, int64_t vocab_size)
+    : row_(passes, vocab_size),
+      weights_(static_cast<size_t>(num_logit_blocks(vocab_size) * kLogitBlock)),
+      block_sums_(static_cast<size_t>(num_logit_blocks(vocab_size))),
+      taken_ids_(static_cast<size_t>(vocab_size)) {
   kept_.reserve(static_cast<size_t>(vocab_size));
-  taken_ids_.resize(static_cast<size_t>(vocab_size));
 }
 
 int32_t TokenDraw::choose(const float* logits, const DrawParameters& parameters) {

@@ -8,6 +8,7 @@
 
 #include "octavo/row_passes.h"
 #include "runtime/weighted_tokens.h"
+#include "runtime/zeroed_array.h"
 
 namespace octavo {
 
@@ -92,10 +93,10 @@ class TokenDraw {
   void keep(const std::vector<TokenValue>& tokens, float log_min);
 
   LogitRow row_;
-  std::vector<float> weights_;
+  ZeroedArray<float> weights_;
   std::vector<Mass> block_sums_;
   std::vector<TokenValue> kept_;
-  std::vector<int32_t> taken_ids_;
+  ZeroedArray<int32_t> taken_ids_;
 };
 
 }  // namespace octavo

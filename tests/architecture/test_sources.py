@@ -26,6 +26,7 @@ IMPORTS_IN_FUNCTIONS = {
     "config/load.py": "the YAML parser is slow to import and few runs have a file",
     "entrypoints/cli/loading.py": "a server whose file lies here draws no progress bar",
     "engine/grammars.py": "two libraries that few engines need load with the first grammar",
+    "engine/stop_regexes.py": "the grammar library loads with the first regex",
     "hub/find.py": "the hub's client is slow to import and seldom needed",
     "entrypoints/openai/serve.py": "the web framework is imported while the engine loads",
     "entrypoints/cli/run.py": "readline is imported for its effect on input(), where there is one",

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from octavo.core.pooling import Pooler, PoolingParams
 from octavo.core.request import EngineRequest, ThinkingBudget
 from octavo.core.sampling_params import SamplingParams
+from octavo.engine.stop_regexes import check_stop_regexes
 from octavo.errors import InvalidRequest, PromptTooLong, UnsupportedParameter
 from octavo.sampling.processors.guarded import GuardedProcessors
 from octavo.structured.compiler import GrammarCompiler
@@ -278,7 +279,7 @@ class InputProcessor:
         for param in ("stop", "stop_regex"):
             if getattr(params, param) and not params.detokenize:
                 raise InvalidRequest(f"{param} needs detokenize; it is false", param=param)
-        _check_stop_regexes(params)
+        check_stop_regexes(params)
         for name, ids in (
             ("stop_token_ids", params.stop_token_ids or ()),
             ("logit_bias", params.logit_bias or ()),
@@ -333,14 +334,6 @@ class InputProcessor:
     def _longest_token_bytes(self) -> int:
         """Looked up when the first long text comes: it walks the vocabulary."""
         return max(len(self.tokenizer.token_bytes(i)) for i in range(self.tokenizer.vocab_size))
-
-
-def _check_stop_regexes(params: SamplingParams) -> None:
-    if params.stop_regexes:
-        from octavo.structured.stop_regex import check_stop_regex
-
-        for pattern in params.stop_regexes:
-            check_stop_regex(pattern)
 
 
 def strings_in(value: object) -> Iterator[str]:

@@ -7,18 +7,16 @@ step did to a sequence, and answers with an output, whose finish may be news to 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from octavo.core.outputs import FinishReason, SequenceOutput, TokenLogprobs
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.sequence import Sequence
+from octavo.engine.stop_regexes import stop_regexes
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import SequenceUpdate
 from octavo.scheduler.stopping import Finish
 from octavo.tokenization.stop_matcher import StopMatcher
-
-if TYPE_CHECKING:
-    from octavo.structured.stop_regex import StopRegexes
 
 
 class IncrementalDetokenizer(Protocol):
@@ -49,7 +47,7 @@ class TextStream:
         self._matcher: StopMatcher | None = None
         if params.stop_strings:
             self._matcher = StopMatcher(params.stop_strings, params.include_stop_str_in_output)
-        self._regexes = _stop_regexes(params)
+        self._regexes = stop_regexes(params)
 
     def push(self, token_id: int, *, may_stop: bool) -> tuple[str, str | None]:
         """Text that may be shown now, and the stop string that has just been completed, if any, or
@@ -206,14 +204,6 @@ class OutputProcessor:
         for position, entry in enumerate(update.result.prompt_logprobs, first):
             if position < len(collected):
                 collected[position] = entry
-
-
-def _stop_regexes(params: SamplingParams) -> StopRegexes | None:
-    if not params.stop_regexes:
-        return None
-    from octavo.structured.stop_regex import StopRegexes
-
-    return StopRegexes(params.stop_regexes)
 
 
 def _may_stop(sequence: Sequence) -> bool:

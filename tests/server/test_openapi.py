@@ -14,12 +14,12 @@ from octavo.config.server import ServerConfig
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.api_page import api_page
-from octavo.entrypoints.openai.body import EngineBody
-from octavo.entrypoints.openai.completion_request import CompletionRequest
-from octavo.entrypoints.openai.endpoint import Endpoint
+from octavo.entrypoints.openai.bodies.body import EngineBody
+from octavo.entrypoints.openai.bodies.decode import unsupported_fields
+from octavo.entrypoints.openai.completions.request import CompletionRequest
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
-from octavo.entrypoints.openai.openapi import error_statuses, openapi_document
-from octavo.entrypoints.openai.requests import unsupported_fields
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.openapi import error_statuses, openapi_document
 from tests.server.harness import Json, Server, Setup, run
 
 DOCUMENT: Json = json.loads(json.dumps(openapi_document(ENDPOINTS)))
@@ -72,7 +72,9 @@ def test_only_what_keeps_the_engine_busy_may_be_refused_for_want_of_room(
     endpoint: Endpoint,
 ) -> None:
     is_busy = endpoint.request is not None and issubclass(endpoint.request, EngineBody)
-    assert (429 in error_statuses(endpoint)) == is_busy
+    assert (503 in error_statuses(endpoint)) == (is_busy or endpoint.path in ("/health", "/ping"))
+    is_counted = endpoint.path in ("/tokenize", "/detokenize")
+    assert (429 in error_statuses(endpoint)) == (is_busy or is_counted)
 
 
 @pytest.mark.parametrize("limits", RANGES, ids=lambda one: one.name)

@@ -9,10 +9,10 @@ import time
 import pytest
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS
-from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.completion_request import CompletionRequest
-from octavo.entrypoints.openai.requests import unsupported_fields
+from octavo.entrypoints.openai.bodies.body import RequestBody
+from octavo.entrypoints.openai.bodies.decode import unsupported_fields
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.completions.request import CompletionRequest
 from tests.fakes import ByteTokenizer
 from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
 
@@ -284,6 +284,10 @@ def test_known_but_unsupported_completion_parameters_say_so(name: str) -> None:
         ("n", {"n": 1.5}),
         ("stop", {"stop": [""]}),
         ("stop", {"stop": ["x"] * 17}),
+        ("stop_regex", {"stop_regex": [""]}),
+        ("stop_regex", {"stop_regex": "("}),
+        ("stop_regex", {"stop_regex": ["a", "b*"]}),
+        ("stop_regex", {"stop_regex": 1}),
         ("min_tokens", {"min_tokens": 5, "max_tokens": 4}),
         ("seed", {"seed": 1.5}),
     ],

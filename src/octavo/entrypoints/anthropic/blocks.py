@@ -152,5 +152,4 @@ def _unsupported(block: Block, where: str, allowed: Sequence[str]) -> Unsupporte
     return UnsupportedParameter(
         f"{where}.type is {str(block.get('type'))[:48]!r}; {', '.join(allowed)} are supported",
         param=where,
-        code="unsupported_parameter",
     )

@@ -123,7 +123,6 @@ def _with_thinking(chat: ChatRequest, body: PromptBody, context: ServerContext) 
         raise UnsupportedParameter(
             f"thinking is {thinking.type!r}; this model does not think",
             param="thinking",
-            code="unsupported_parameter",
         )
     return replace(
         chat,
@@ -160,7 +159,6 @@ def _tool(given: Document, where: str) -> ToolBody:
         raise UnsupportedParameter(
             f"{where}.type is {str(given['type'])[:48]!r}; only 'custom' is supported",
             param=f"{where}.type",
-            code="unsupported_parameter",
         )
     try:
         tool = msgspec.convert(given, ToolParam)

@@ -167,7 +167,6 @@ class LineCaller:
             raise UnsupportedParameter(
                 "stream is true; lines of a batch are answered whole",
                 param="stream",
-                code="unsupported_parameter",
             )
 
 

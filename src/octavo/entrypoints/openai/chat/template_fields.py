@@ -60,7 +60,6 @@ def checked_documents(
         raise UnsupportedParameter(
             "documents is given; the chat template of this model has no place for it",
             param="documents",
-            code="unsupported_parameter",
         )
     return {"documents": documents}
 
@@ -81,7 +80,6 @@ def _unknown(name: str, known: frozenset[str]) -> UnsupportedParameter:
         f"chat_template_kwargs has {name[:64]!r}; the chat template of this model asks for: "
         f"{allowed}",
         param="chat_template_kwargs",
-        code="unsupported_parameter",
     )
 
 

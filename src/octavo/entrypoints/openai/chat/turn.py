@@ -168,4 +168,4 @@ def _unknown_to_template(name: str, what: str) -> UnsupportedParameter:
 
 
 def _unsupported(name: str, what: str) -> UnsupportedParameter:
-    return UnsupportedParameter(f"{name} {what}", param=name, code="unsupported_parameter")
+    return UnsupportedParameter(f"{name} {what}", param=name)

@@ -90,7 +90,6 @@ def messages_of(items: Sequence[Item], first: int = 0) -> list[Message]:
             raise UnsupportedParameter(
                 f"{where}.type is {str(kind)[:48]!r}; {', '.join(_READERS)} are supported",
                 param=where,
-                code="unsupported_parameter",
             )
         message = read(item, where)
         if message["role"] != "assistant":
@@ -186,7 +185,6 @@ def _part_text(given: object, where: str) -> str:
         raise UnsupportedParameter(
             f"{where}.type is {str(kind)[:48]!r}; only text is supported",
             param=where,
-            code="unsupported_parameter",
         )
     assert isinstance(given, dict)
     part = _convert(given, Part, where)

@@ -102,7 +102,6 @@ def function_tools(given: Sequence[Document] | None) -> list[FunctionTool]:
             raise UnsupportedParameter(
                 f"{where}.type is {str(tool.get('type'))[:48]!r}; only 'function' is supported",
                 param=f"{where}.type",
-                code="unsupported_parameter",
             )
         try:
             tools.append(msgspec.convert(tool, FunctionTool))

@@ -24,6 +24,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request=ChatRequest,
         answer=ChatBody,
         event=ChatChunk,
+        takes_lines=True,
     ),
     Endpoint(
         method="POST",
@@ -33,6 +34,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request=CompletionRequest,
         answer=CompletionBody,
         event=CompletionBody,
+        takes_lines=True,
     ),
     *POOLING_ENDPOINTS,
     *RESPONSE_ENDPOINTS,

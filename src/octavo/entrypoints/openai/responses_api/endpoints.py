@@ -26,6 +26,7 @@ RESPONSE_ENDPOINTS: tuple[Endpoint, ...] = (
         answer=ResponseObject,
         event=ResponseEvent,
         has_end_mark=False,
+        takes_lines=True,
     ),
     Endpoint(
         method="POST",

@@ -77,7 +77,7 @@ def test_merging_is_associative_and_keeps_everything(texts: list[str], data: st.
     ]
     while len(pieces) > 1:
         at = data.draw(st.integers(0, len(pieces) - 2))
-        pieces[at : at + 2] = [merge_outputs(pieces[at], pieces[at + 1])]
+        pieces[at : at + 2] = [merge_outputs(pieces[at : at + 2])]
     assert pieces[0].text == "".join(texts)
     assert pieces[0].token_ids == list(range(len(texts)))
     assert pieces[0].logprobs is None

@@ -5,9 +5,12 @@ Every (request_id, index) gets exactly one output with a finish_reason, whatever
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import chain
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from octavo.core.step_load import MeasuredStep
 
@@ -60,24 +63,19 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     error: str | None = None
 
 
-def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
-    """Two consecutive outputs of one sequence as one."""
-    logprobs = None
-    if first.logprobs is not None or second.logprobs is not None:
-        logprobs = [*(first.logprobs or ()), *(second.logprobs or ())]
-    return SequenceOutput(
-        request_id=first.request_id,
-        index=first.index,
-        token_ids=[*first.token_ids, *second.token_ids],
-        text=first.text + second.text,
-        logprobs=logprobs,
-        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
-        finish_reason=second.finish_reason,
-        stop_reason=second.stop_reason,
-        cumulative_logprob=second.cumulative_logprob,
-        embedding=second.embedding,
-        num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
-        error=second.error,
+def merge_outputs(outputs: Sequence[SequenceOutput]) -> SequenceOutput:
+    """Consecutive outputs of one sequence as one."""
+    last = outputs[-1]
+    given = [output.logprobs for output in outputs if output.logprobs is not None]
+    prompt_logprobs = [output.prompt_logprobs for output in outputs if output.prompt_logprobs]
+    cached = [output.num_cached_tokens for output in outputs if output.num_cached_tokens]
+    return replace(
+        last,
+        token_ids=list(chain.from_iterable(output.token_ids for output in outputs)),
+        text="".join(output.text for output in outputs),
+        logprobs=list(chain.from_iterable(given)) if given else None,
+        prompt_logprobs=prompt_logprobs[0] if prompt_logprobs else None,
+        num_cached_tokens=cached[-1] if cached else 0,
     )
 
 

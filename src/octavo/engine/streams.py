@@ -37,7 +37,7 @@ class OutputStream:
 
     def put(self, output: SequenceOutput) -> None:
         earlier = self._pending.get(output.index)
-        self._pending[output.index] = merge_outputs(earlier, output) if earlier else output
+        self._pending[output.index] = merge_outputs([earlier, output]) if earlier else output
         if output.finish_reason is not None:
             self._num_open -= 1
         self.on_news()

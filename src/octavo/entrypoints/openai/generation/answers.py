@@ -199,7 +199,7 @@ class _Interval:
         due = []
         for choice, output in news:
             if choice in self._held:
-                output = merge_outputs(self._held.pop(choice), output)
+                output = merge_outputs([self._held.pop(choice), output])
             is_full = len(output.token_ids) >= self._num_tokens
             if is_full or output.finish_reason is not None or choice not in self._begun:
                 due.append((choice, output))

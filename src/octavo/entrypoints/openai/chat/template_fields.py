@@ -57,10 +57,7 @@ def checked_documents(
     if not documents:
         return {}
     if template is None or "documents" not in template.variables:
-        raise UnsupportedParameter(
-            "documents is given; the chat template of this model has no place for it",
-            param="documents",
-        )
+        raise unknown_to_template("documents", "is given")
     return {"documents": documents}
 
 
@@ -72,6 +69,12 @@ def wants_generation_prompt(add_generation_prompt: bool | None, *, is_continued:
             param="continue_final_message",
         )
     return not is_continued if add_generation_prompt is None else add_generation_prompt
+
+
+def unknown_to_template(name: str, what: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        f"{name} {what}; the chat template of this model has no place for it", param=name
+    )
 
 
 def _unknown(name: str, known: frozenset[str]) -> UnsupportedParameter:

@@ -51,6 +51,7 @@ class ServedApp:
             max_model_len=max_model_len,
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
+            config=resolved,
             takes_priority=_takes_priority(resolved),
             dialects=_dialects(front, options),
         )

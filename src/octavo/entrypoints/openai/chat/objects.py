@@ -101,3 +101,10 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     choices: list[ChatChunkChoice]
     usage: Usage | UnsetType | None = UNSET
     prompt_token_ids: list[int] | UnsetType = UNSET
+
+
+class RenderedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """`prompt` is the name that llama.cpp uses."""
+
+    prompt: str
+    prompt_token_ids: list[int]

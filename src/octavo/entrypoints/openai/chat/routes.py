@@ -1,4 +1,5 @@
-"""`POST /v1/chat/completions`: from the decoded body to the whole answer or its events."""
+"""`POST /v1/chat/completions`: from the decoded body to the whole answer or its events; and to what
+the model would read, without an answer."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from octavo.entrypoints.openai.chat.objects import (
     ChatChoice,
     ChatMessage,
     FunctionCall,
+    RenderedBody,
     ToolCallBody,
 )
 from octavo.entrypoints.openai.chat.parsed_answers import WholeAnswer
@@ -37,6 +39,15 @@ async def create_chat_completion(request: Request) -> Response:
     incoming, body = await receive_body(request, ChatRequest)
     turn = ChatTurn(incoming, body)
     return await respond(incoming, body, turn, ChatAnswer(incoming, body, turn))
+
+
+async def render_chat(request: Request) -> Response:
+    """As what a model reads a chat completion's conversation, tools and all."""
+    incoming, body = await receive_body(request, ChatRequest)
+    ids = await ChatTurn(incoming, body).prompt_ids()
+    tokenizer = incoming.context.inputs.tokenizer
+    text = await incoming.work(lambda: tokenizer.decode(ids, skip_special_tokens=False))
+    return json_response(RenderedBody(prompt=text, prompt_token_ids=ids))
 
 
 class ChatAnswer:

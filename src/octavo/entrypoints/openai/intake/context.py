@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import structs
 from starlette.requests import Request
 
+from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import TenantLimits, Tenants
 from octavo.core.request import EngineRequest
@@ -49,12 +50,13 @@ INLINE_BODY_BYTES = 16 * 1024
 class ModelInfo:
     """`names[0]` is the model's name, further ones are aliases. `created` is Unix seconds.
     `takes_priority`: the scheduling policy makes something of it. `dialects` are how the model
-    writes calls and reasoning."""
+    writes calls and reasoning. `config` are the engine's options, all decided."""
 
     names: tuple[str, ...]
     max_model_len: int
     max_num_seqs: int
     created: int
+    config: EngineConfig
     takes_priority: bool = False
     dialects: Dialects = NO_DIALECTS
 

@@ -5,14 +5,19 @@ from __future__ import annotations
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from octavo.engine.step_log import StepReport
+from octavo.entrypoints.openai.chat.objects import RenderedBody
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.routes import render_chat
 from octavo.entrypoints.openai.schema.endpoint import Endpoint
 from octavo.entrypoints.openai.schema.openapi import show_document
 from octavo.entrypoints.openai.utility import routes
 from octavo.entrypoints.openai.utility.objects import (
     AbortedBody,
     DetokenizeBody,
+    LoadBody,
     ModelCard,
     ModelList,
+    ServerInfoBody,
     TokenizeBody,
     VersionBody,
 )
@@ -42,6 +47,17 @@ UTILITY_ENDPOINTS: tuple[Endpoint, ...] = (
         request=TokenizeRequest,
         answer=TokenizeBody,
     ),
+    *(
+        Endpoint(
+            method="POST",
+            path=path,
+            handler=render_chat,
+            summary="What the model would read of a chat completion; nothing is generated.",
+            request=ChatRequest,
+            answer=RenderedBody,
+        )
+        for path in ("/v1/chat/completions/render", "/apply-template")
+    ),
     Endpoint(
         method="POST",
         path="/detokenize",
@@ -70,6 +86,20 @@ UTILITY_ENDPOINTS: tuple[Endpoint, ...] = (
         handler=routes.version,
         summary="The version of octavo.",
         answer=VersionBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/load",
+        handler=routes.load,
+        summary="How many requests are being answered.",
+        answer=LoadBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/server_info",
+        handler=routes.server_info,
+        summary="The options of engine and server, without keys and places.",
+        answer=ServerInfoBody,
     ),
     Endpoint(
         method="GET",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -40,3 +40,17 @@ class AbortedBody(msgspec.Struct, frozen=True):
 
 class VersionBody(msgspec.Struct, frozen=True):
     version: str
+
+
+class LoadBody(msgspec.Struct, frozen=True):
+    """Requests that have been let in and not answered yet, as vLLM counts them."""
+
+    server_load: int
+
+
+class ServerInfoBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Options by name, as the server took or chose them; none that is private."""
+
+    version: str
+    engine_config: dict[str, Any]
+    server_config: dict[str, Any]

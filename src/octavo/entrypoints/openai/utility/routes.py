@@ -1,4 +1,4 @@
-"""The routes around generation: models, tokens, health, version, metrics, abort, cache."""
+"""The routes around generation: models, tokens, health, load, options, metrics, abort, cache."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo import __version__
+from octavo.config.options import shown_values
 from octavo.entrypoints.openai.chat.template_fields import (
     checked_documents,
     checked_switches,
@@ -18,8 +19,10 @@ from octavo.entrypoints.openai.intake.context import ServerContext, receive_body
 from octavo.entrypoints.openai.utility.objects import (
     AbortedBody,
     DetokenizeBody,
+    LoadBody,
     ModelCard,
     ModelList,
+    ServerInfoBody,
     TokenizeBody,
     VersionBody,
 )
@@ -43,6 +46,20 @@ async def health(request: Request) -> Response:
 
 async def version(request: Request) -> Response:  # noqa: ARG001  (every route has this shape)
     return json_response(VersionBody(__version__))
+
+
+async def load(request: Request) -> Response:
+    return json_response(LoadBody(len(_context(request).open_requests)))
+
+
+async def server_info(request: Request) -> Response:
+    context = _context(request)
+    answer = ServerInfoBody(
+        version=__version__,
+        engine_config=shown_values(context.model.config),
+        server_config=shown_values(context.options),
+    )
+    return json_response(answer)
 
 
 async def metrics(request: Request) -> Response:

@@ -46,6 +46,7 @@ UTILITY_ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The token ids of a text or a conversation.",
         request=TokenizeRequest,
         answer=TokenizeBody,
+        statuses=(429,),
     ),
     *(
         Endpoint(
@@ -65,6 +66,7 @@ UTILITY_ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The text of token ids.",
         request=DetokenizeRequest,
         answer=DetokenizeBody,
+        statuses=(429,),
     ),
     Endpoint(
         method="POST",

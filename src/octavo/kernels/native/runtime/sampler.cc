@@ -93,7 +93,10 @@ class TopColumns {
 // The memory of one worker.
 struct Sampler::Worker {
   Worker(const RowPasses& passes, int64_t vocab_size)
-      : draw(passes, vocab_size), filters(vocab_size), dry(vocab_size), raw(passes, vocab_size) {
+      : draw(passes, vocab_size),
+        filters(passes, vocab_size),
+        dry(vocab_size),
+        raw(passes, vocab_size) {
     const auto size = static_cast<size_t>(vocab_size);
     adjusted.resize(size);
     occurrences.resize(size);
@@ -132,7 +135,7 @@ struct Sampler::Worker {
   double log_sum = 0;                 // log of the sum of exp(logit - top)
   std::vector<float> adjusted;
   std::vector<int32_t> occurrences;  // zero between rows
-  std::vector<float> block_sums;
+  std::vector<Mass> block_sums;
 };
 
 void Sampler::Worker::sample(const SampleInput& input, const FilterInput& all,
@@ -240,7 +243,10 @@ void Sampler::Worker::output_penalties(const SampleInput& input, const SampleRow
 void Sampler::Worker::normalise(const float* logits) {
   raw.set(logits, 1.0f);
   top = raw.max();
-  log_sum = std::isfinite(top) ? std::log(raw.sum_blocks(kLogMinWeight, block_sums)) : 0;
+  log_sum = 0;
+  if (!std::isfinite(top)) return;
+  const auto mass = static_cast<double>(raw.sum_blocks(kLogMinWeight, block_sums));
+  log_sum = std::log(std::ldexp(mass, -kMassBits));
 }
 
 double Sampler::Worker::logprob(float logit) const {
@@ -290,8 +296,9 @@ void Sampler::Worker::report_candidates(const SampleInput& input, const SampleOu
 
 Sampler::Sampler(ThreadPool& pool, const RowPasses& passes, int64_t vocab_size)
     : vocab_size_(vocab_size), pool_(pool) {
-  if (vocab_size < 1 || vocab_size > INT32_MAX) {
-    refuse("vocab_size is " + std::to_string(vocab_size) + "; 1 to 2147483647 are allowed");
+  if (vocab_size < 1 || vocab_size > kMaxVocabulary) {
+    refuse("vocab_size is " + std::to_string(vocab_size) + "; 1 to " +
+           std::to_string(kMaxVocabulary) + " are allowed");
   }
   for (int i = 0; i < pool.num_threads(); ++i) {
     workers_.push_back(std::make_unique<Worker>(passes, vocab_size));

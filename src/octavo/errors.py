@@ -47,6 +47,9 @@ class InvalidRequest(RequestError):
 class UnsupportedParameter(RequestError):
     """A field that is known but not supported here. Never accepted and ignored."""
 
+    def __init__(self, message: str, *, param: str | None = None) -> None:
+        super().__init__(message, param=param, code="unsupported_parameter")
+
 
 class PromptTooLong(RequestError):
     """Prompt and answer do not fit the context length."""

@@ -87,6 +87,18 @@ def test_files_are_listed_in_pages(tmp_path: Path) -> None:
     run(scenario, with_folder(tmp_path))
 
 
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches"])
+def test_a_page_may_be_as_long_as_the_document_says(tmp_path: Path, path: str) -> None:
+    async def scenario(server: Server) -> None:
+        document = (await server.http.get("/openapi.json")).json()
+        parameters = document["paths"][path]["get"]["parameters"]
+        most = next(one["schema"]["maximum"] for one in parameters if one["name"] == "limit")
+        assert (await server.http.get(f"{path}?limit={most}")).status_code == 200
+        error_of(await server.http.get(f"{path}?limit={most + 1}"))
+
+    run(scenario, with_folder(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("given", "shown"),
     [

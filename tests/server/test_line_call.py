@@ -27,7 +27,8 @@ async def answer_all(server: Server, handler: Handler, count: int = 1) -> dict[s
         await asyncio.sleep(0)
         return handler(body)
 
-    caller = LineCaller(server.app, {"/v1/x": endpoint})
+    server.app.state.line_handlers = {"/v1/x": endpoint}
+    caller = LineCaller(server.app)
     found: dict[str, int] = {}
 
     async def work(number: int, entry: Entry) -> None:

@@ -130,11 +130,14 @@ def test_who_does_not_read_is_cut_off_and_the_request_aborted() -> None:
         head = HEAD.replace(b"%d" % len(BODY), b"%d" % len(data))
         async with connected(url) as deaf:
             deaf.reader._transport.pause_reading()  # type: ignore[attr-defined]
+            server.brake.close()
             await deaf.send(head + data)
             while not server.context.open_requests:
                 await asyncio.sleep(0.01)
-            while server.context.open_requests:
-                await asyncio.sleep(0.01)
+            while server.context.open_requests:  # step by step: no engine is done before the stall
+                server.brake.release()
+                await asyncio.sleep(0.001)
+            server.brake.open()
             await server.wait_idle()
             assert server.num_finished("abort") > 0
         await server.check_canary()

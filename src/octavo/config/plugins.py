@@ -1,6 +1,6 @@
 """From the text of an option to code that an installed package offers, or that `module:Name` names.
 
-Imports foreign code when asked to. Knows no contract of what it finds.
+Imports and calls foreign code when asked to. Of contracts it knows that they have versions.
 """
 
 from __future__ import annotations
@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.metadata import entry_points
+from typing import TypeVar
 
 from octavo.errors import ConfigError
+
+Facts = TypeVar("Facts")
+Plugin = TypeVar("Plugin")
 
 
 def load_plugin(
@@ -23,6 +27,25 @@ def load_plugin(
     if not callable(found):
         raise ConfigError(f"{flag} {name} is {found!r}; a class or function is allowed")
     return found
+
+
+def make_plugin(
+    option: str, factory: Callable[[Facts], Plugin], facts: Facts, contract_version: int
+) -> Plugin:
+    """What `factory` makes, if it is of this version of its contract.
+
+    `option` is the flag and what it says. Raises ConfigError that begins with it.
+    """
+    try:
+        plugin = factory(facts)
+        version = getattr(plugin, "contract_version", None)
+    except Exception as error:  # foreign code, which may raise anything
+        raise ConfigError(f"{option} cannot be made: {type(error).__name__}: {error}") from error
+    if version != contract_version:
+        raise ConfigError(
+            f"{option} has contract_version {version!r}; {contract_version} is allowed"
+        )
+    return plugin
 
 
 def _by_reference(flag: str, name: str) -> object:

@@ -239,14 +239,12 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
             raise UnsupportedParameter(
                 "structured_outputs are given with use_beam_search; drawn answers may have them",
                 param="structured_outputs",
-                code="unsupported_parameter",
             )
         for name in ("stop", "stop_regex"):
             if getattr(self, name):
                 raise UnsupportedParameter(
                     f"{name} is given with use_beam_search; stop_token_ids is allowed",
                     param=name,
-                    code="unsupported_parameter",
                 )
         for name, allowed in _ALLOWED_WITH_BEAMS:
             value = getattr(self, name)
@@ -255,7 +253,6 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
                 raise UnsupportedParameter(
                     f"{name} is {value!r}; with use_beam_search {words} is allowed",
                     param=name,
-                    code="unsupported_parameter",
                 )
 
     @property

@@ -69,7 +69,6 @@ class TokenFilters(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             raise UnsupportedParameter(
                 "mirostat is 1; 0 and 2 are supported",
                 param="mirostat",
-                code="unsupported_parameter",
             )
         self._check_lists()
 

@@ -70,9 +70,9 @@ def _has_thought_enough(sequence: Sequence) -> bool:
     thinking = sequence.request.thinking
     if thinking is None or sequence.is_finished:
         return False
-    answer = sequence.token_ids[sequence.num_prompt_tokens :]
     num_opening = 0 if thinking.begin_token_id is None else 1
-    if len(answer) != thinking.max_tokens + num_opening:
+    if sequence.num_output_tokens != thinking.max_tokens + num_opening:
         return False
+    answer = sequence.token_ids[sequence.num_prompt_tokens :]
     is_reasoning = not num_opening or answer[0] == thinking.begin_token_id
     return is_reasoning and thinking.end_token_id not in answer

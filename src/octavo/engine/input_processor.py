@@ -175,7 +175,6 @@ class InputProcessor:
             raise UnsupportedParameter(
                 "suffix is given; this model has no tokens for filling a gap",
                 param="suffix",
-                code="unsupported_parameter",
             )
         prefix_id, suffix_id, middle_id = self.tokenizer.fim_token_ids
         bos = self.tokenizer.bos_token_id

@@ -9,15 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from octavo.core.outputs import SequenceOutput
 from octavo.core.request import EngineRequest
+from octavo.entrypoints.cosines import F32, cosines
 from octavo.entrypoints.local import LocalEngine
 from octavo.entrypoints.progress import BatchBar
 from octavo.errors import EngineDead
-
-F32 = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,36 +40,34 @@ class ScoringOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolingRequestOutput:
-    """One prompt and its vector. `num_cached_tokens` were not computed but found."""
+class _RequestOutput:
+    """`num_cached_tokens` were not computed but found."""
 
     request_id: str
-    outputs: PoolingOutput
     prompt_token_ids: list[int]
     num_cached_tokens: int
     finished: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddingRequestOutput:
+class PoolingRequestOutput(_RequestOutput):
+    """One prompt and its vector."""
+
+    outputs: PoolingOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingRequestOutput(_RequestOutput):
     """The same, as a list of numbers."""
 
-    request_id: str
     outputs: EmbeddingOutput
-    prompt_token_ids: list[int]
-    num_cached_tokens: int
-    finished: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScoringRequestOutput:
+class ScoringRequestOutput(_RequestOutput):
     """Two texts and the cosine of their vectors. `prompt_token_ids` are those of both."""
 
-    request_id: str
     outputs: ScoringOutput
-    prompt_token_ids: list[int]
-    num_cached_tokens: int
-    finished: bool = True
 
 
 def run_pooling(
@@ -108,10 +104,10 @@ def as_embedding(result: PoolingRequestOutput) -> EmbeddingRequestOutput:
 
 def as_score(left: PoolingRequestOutput, right: PoolingRequestOutput) -> ScoringRequestOutput:
     """Of vectors of length 1."""
-    products = left.outputs.data.astype(np.float64) * right.outputs.data
+    (score,) = cosines(left.outputs.data[None], right.outputs.data[None])
     return ScoringRequestOutput(
         request_id=right.request_id,
-        outputs=ScoringOutput(float(np.add.reduce(products))),
+        outputs=ScoringOutput(score),
         prompt_token_ids=left.prompt_token_ids + right.prompt_token_ids,
         num_cached_tokens=left.num_cached_tokens + right.num_cached_tokens,
     )

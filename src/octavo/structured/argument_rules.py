@@ -179,7 +179,6 @@ class ArgumentRules:
             f"{self._tool.place} at {pointer or '/'} {what}; the way in which this model writes"
             " calls cannot be held to that, so that only tool_choice 'auto' is possible",
             param=self._tool.place,
-            code="unsupported_parameter",
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from octavo.config.plugin_report import verdict
 from octavo.sampling.processors.conformance import (
     CHECKS,
     Check,
@@ -14,7 +15,6 @@ from octavo.sampling.processors.conformance import (
     check_tokens_are_only_read,
     check_version,
     main,
-    verdict,
 )
 from octavo.sampling.processors.contract import Arguments, ProcessorFactory
 from tests.sampling.processors import examples

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from octavo.config.engine import EngineConfig
+from octavo.config.plugin_report import NonConforming, verdict
 from octavo.scheduler.policies.conformance import (
     CHECKS,
     Check,
@@ -18,9 +19,7 @@ from octavo.scheduler.policies.conformance import (
     check_remove_is_idempotent,
     check_version,
     main,
-    verdict,
 )
-from octavo.scheduler.policies.exercises import NonConforming
 from octavo.scheduler.policies.fair import Fair, _Tenant
 from octavo.scheduler.policies.fcfs import Fcfs
 from octavo.scheduler.policies.registry import POLICIES

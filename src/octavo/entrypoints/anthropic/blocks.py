@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from octavo.entrypoints.anthropic.request import Block, CacheControl, MessageParam
-from octavo.errors import InvalidRequest, UnsupportedParameter
+from octavo.entrypoints.openai.chat.translation import Message, read_part, unsupported_type
 
-Message = dict[str, Any]
-Kind = TypeVar("Kind", bound=msgspec.Struct)
 ERROR_MARK = "Error: "
 """Before the result of a tool that failed: a chat's message of a tool has no other place for it."""
 
@@ -77,8 +75,8 @@ def texts_of(content: str | Sequence[Block], where: str) -> str:
     for number, block in enumerate(content):
         place = f"{where}[{number}]"
         if block.get("type") != "text":
-            raise _unsupported(block, place, ("text",))
-        texts.append(_convert(block, TextBlock, place).text)
+            raise unsupported_type(block.get("type"), place, "only text is")
+        texts.append(read_part(block, TextBlock, place).text)
     return "\n".join(texts)
 
 
@@ -87,7 +85,7 @@ def _read(role: str, block: Block, where: str) -> Message:
     kind = block.get("type")
     reader = readers.get(kind) if isinstance(kind, str) else None
     if reader is None:
-        raise _unsupported(block, where, tuple(readers))
+        raise unsupported_type(kind, where, f"{', '.join(readers)} are")
     return {"role": role, **reader(block, where)}
 
 
@@ -109,22 +107,22 @@ def _merge(made: list[Message], message: Message) -> None:
 
 
 def _read_text(block: Block, where: str) -> Message:
-    return {"content": _convert(block, TextBlock, where).text}
+    return {"content": read_part(block, TextBlock, where).text}
 
 
 def _read_thinking(block: Block, where: str) -> Message:
-    return {"reasoning": _convert(block, ThinkingBlock, where).thinking}
+    return {"reasoning": read_part(block, ThinkingBlock, where).thinking}
 
 
 def _read_use(block: Block, where: str) -> Message:
-    use = _convert(block, ToolUseBlock, where)
+    use = read_part(block, ToolUseBlock, where)
     arguments = msgspec.json.encode(use.input).decode()
     function = {"name": use.name, "arguments": arguments}
     return {"tool_calls": [{"id": use.id, "type": "function", "function": function}]}
 
 
 def _read_result(block: Block, where: str) -> Message:
-    result = _convert(block, ToolResultBlock, where)
+    result = read_part(block, ToolResultBlock, where)
     text = texts_of(result.content, f"{where}.content")
     content = f"{ERROR_MARK}{text}" if result.is_error else text
     return {"role": "tool", "tool_call_id": result.tool_use_id, "content": content}
@@ -138,19 +136,3 @@ _READERS: Mapping[str, Mapping[str, Reader]] = MappingProxyType(
         "system": {"text": _read_text},
     }
 )
-
-
-def _convert(block: Block, kind: type[Kind], where: str) -> Kind:
-    given = {name: value for name, value in block.items() if value is not None}
-    try:
-        return msgspec.convert(given, kind)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{where}: {error}", param=where) from None
-
-
-def _unsupported(block: Block, where: str, allowed: Sequence[str]) -> UnsupportedParameter:
-    return UnsupportedParameter(
-        f"{where}.type is {str(block.get('type'))[:48]!r}; {', '.join(allowed)} are supported",
-        param=where,
-        code="unsupported_parameter",
-    )

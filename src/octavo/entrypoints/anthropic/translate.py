@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Literal
 
-import msgspec
 from msgspec.structs import replace
 
 from octavo.entrypoints.anthropic.blocks import chat_messages
@@ -22,9 +21,15 @@ from octavo.entrypoints.anthropic.request import (
 from octavo.entrypoints.openai.chat.request import ChatRequest
 from octavo.entrypoints.openai.chat.tool_fields import (
     FunctionBody,
-    FunctionName,
     ToolBody,
     ToolChoiceBody,
+)
+from octavo.entrypoints.openai.chat.translation import (
+    chosen_function,
+    in_other_terms,
+    read_part,
+    unsupported_type,
+    without_functions,
 )
 from octavo.entrypoints.openai.generation.structured_fields import (
     Document,
@@ -32,7 +37,7 @@ from octavo.entrypoints.openai.generation.structured_fields import (
     ResponseFormat,
 )
 from octavo.entrypoints.openai.intake.context import ServerContext
-from octavo.errors import InvalidRequest, RequestError, UnsupportedParameter
+from octavo.errors import InvalidRequest, UnsupportedParameter
 
 MIN_BUDGET_TOKENS = 1024
 THINKING_SWITCHES = frozenset({"reasoning_effort", "enable_thinking", "thinking"})
@@ -48,7 +53,6 @@ _NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 _NAME = re.compile(rf"\b({'|'.join(_NAMES)})\b(?!\.)")
-_FUNCTION = re.compile(r"(tools\[\d+\])\.function\b")
 
 
 def chat_request(body: PromptBody, context: ServerContext) -> ChatRequest:
@@ -90,19 +94,13 @@ def _with_sampling(chat: ChatRequest, body: MessagesRequest) -> ChatRequest:
     )
 
 
-@contextmanager
-def in_terms_of_messages() -> Iterator[None]:
+def in_terms_of_messages() -> AbstractContextManager[None]:
     """Whoever sends messages does not know the other fields of a chat."""
-    try:
-        yield
-    except RequestError as error:
-        error.message = _renamed(error.message)
-        error.param = error.param and _renamed(error.param)
-        raise
+    return in_other_terms(_renamed)
 
 
 def _renamed(text: str) -> str:
-    text = _FUNCTION.sub(r"\1", text).replace("].parameters", "].input_schema")
+    text = without_functions(text).replace("].parameters", "].input_schema")
     return _NAME.sub(lambda match: _NAMES[match[1]], text)
 
 
@@ -123,7 +121,6 @@ def _with_thinking(chat: ChatRequest, body: PromptBody, context: ServerContext) 
         raise UnsupportedParameter(
             f"thinking is {thinking.type!r}; this model does not think",
             param="thinking",
-            code="unsupported_parameter",
         )
     return replace(
         chat,
@@ -157,15 +154,8 @@ def _tools(given: Sequence[Document] | None) -> list[ToolBody] | None:
 
 def _tool(given: Document, where: str) -> ToolBody:
     if given.get("type") not in (None, "custom"):
-        raise UnsupportedParameter(
-            f"{where}.type is {str(given['type'])[:48]!r}; only 'custom' is supported",
-            param=f"{where}.type",
-            code="unsupported_parameter",
-        )
-    try:
-        tool = msgspec.convert(given, ToolParam)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{where}: {error}", param=where) from None
+        raise unsupported_type(given["type"], where, "only 'custom' is", f"{where}.type")
+    tool = read_part(given, ToolParam, where)
     function = FunctionBody(tool.name, tool.description, tool.input_schema, tool.strict)
     return ToolBody("function", function)
 
@@ -176,9 +166,7 @@ def _choice(
     if choice is None:
         return None
     if choice.type == "tool":
-        if choice.name is None:
-            raise InvalidRequest("tool_choice has no name", param="tool_choice")
-        return ToolChoiceBody("function", FunctionName(choice.name))
+        return chosen_function(choice.name)
     if choice.type == "any":
         return "required"
     return choice.type

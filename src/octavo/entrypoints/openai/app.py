@@ -31,7 +31,7 @@ from octavo.entrypoints.openai.intake.admission import TIMEOUT_HEADER, FrontObse
 from octavo.entrypoints.openai.intake.context import ModelInfo, ServerContext
 from octavo.entrypoints.openai.intake.open_requests import OpenRequests, PatientShare
 from octavo.entrypoints.openai.responses_api.store import ResponseStore
-from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.endpoint import Endpoint, line_handlers
 from octavo.entrypoints.openai.schema.openapi import ApiDocument
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
@@ -75,6 +75,7 @@ def build_app(
         steps,
     )
     app.state.batches = batches
+    app.state.line_handlers = line_handlers(ENDPOINTS)
     app.state.responses = ResponseStore(options.response_store_bytes, options.response_store_count)
     app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
     app.state.document = ApiDocument(ENDPOINTS)

@@ -2,51 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-import msgspec
-from prometheus_client import CONTENT_TYPE_LATEST
-
-from octavo.engine.step_log import StepReport
 from octavo.entrypoints.anthropic.endpoints import MESSAGE_ENDPOINTS
-from octavo.entrypoints.openai.batches import batch_routes, file_routes
-from octavo.entrypoints.openai.batches.objects import (
-    Batch,
-    CreateBatch,
-    FileDeleted,
-    FileObject,
-    UploadForm,
-)
-from octavo.entrypoints.openai.bodies.paging import Page
-from octavo.entrypoints.openai.chat.objects import ChatBody, ChatChunk, RenderedBody
+from octavo.entrypoints.openai.batches.endpoints import BATCH_ENDPOINTS
+from octavo.entrypoints.openai.chat.objects import ChatBody, ChatChunk
 from octavo.entrypoints.openai.chat.request import ChatRequest
-from octavo.entrypoints.openai.chat.routes import create_chat_completion, render_chat
+from octavo.entrypoints.openai.chat.routes import create_chat_completion
 from octavo.entrypoints.openai.completions.objects import CompletionBody
 from octavo.entrypoints.openai.completions.request import CompletionRequest
 from octavo.entrypoints.openai.completions.routes import create_completion
 from octavo.entrypoints.openai.pooling.endpoints import POOLING_ENDPOINTS
 from octavo.entrypoints.openai.responses_api.endpoints import RESPONSE_ENDPOINTS
 from octavo.entrypoints.openai.schema.endpoint import Endpoint
-from octavo.entrypoints.openai.schema.openapi import show_document
-from octavo.entrypoints.openai.utility import routes
-from octavo.entrypoints.openai.utility.objects import (
-    AbortedBody,
-    DetokenizeBody,
-    LoadBody,
-    ModelCard,
-    ModelList,
-    ServerInfoBody,
-    TokenizeBody,
-    VersionBody,
-)
-from octavo.entrypoints.openai.utility.request import AbortBody, DetokenizeRequest, TokenizeRequest
-
-_PAGE: tuple[tuple[str, object], ...] = (
-    ("limit", Annotated[int, msgspec.Meta(ge=1, le=100)]),
-    ("after", str),
-)
-_STORED = (404, 413)
-"""Files and batches may be off, unknown, or too many."""
+from octavo.entrypoints.openai.utility.endpoints import UTILITY_ENDPOINTS
 
 ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
@@ -57,6 +24,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request=ChatRequest,
         answer=ChatBody,
         event=ChatChunk,
+        takes_lines=True,
     ),
     Endpoint(
         method="POST",
@@ -66,200 +34,11 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         request=CompletionRequest,
         answer=CompletionBody,
         event=CompletionBody,
+        takes_lines=True,
     ),
     *POOLING_ENDPOINTS,
     *RESPONSE_ENDPOINTS,
     *MESSAGE_ENDPOINTS,
-    Endpoint(
-        method="POST",
-        path="/v1/files",
-        handler=file_routes.create_file,
-        summary="Store a file of requests.",
-        form=UploadForm,
-        answer=FileObject,
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/files",
-        handler=file_routes.list_files,
-        summary="The stored files.",
-        query=(("purpose", str), *_PAGE, ("order", Literal["asc", "desc"])),
-        answer=Page[FileObject],
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/files/{file_id}",
-        handler=file_routes.show_file,
-        summary="One of them.",
-        answer=FileObject,
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="DELETE",
-        path="/v1/files/{file_id}",
-        handler=file_routes.delete_file,
-        summary="Delete a file.",
-        answer=FileDeleted,
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/files/{file_id}/content",
-        handler=file_routes.read_file,
-        summary="What a file holds.",
-        text_type="application/octet-stream",
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="POST",
-        path="/v1/batches",
-        handler=batch_routes.create_batch,
-        summary="Answer the requests of a file when there is room.",
-        request=CreateBatch,
-        answer=Batch,
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/batches",
-        handler=batch_routes.list_batches,
-        summary="The batches.",
-        query=_PAGE,
-        answer=Page[Batch],
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/batches/{batch_id}",
-        handler=batch_routes.show_batch,
-        summary="One of them.",
-        answer=Batch,
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="POST",
-        path="/v1/batches/{batch_id}/cancel",
-        handler=batch_routes.cancel_batch,
-        summary="End a batch; what is answered stays.",
-        answer=Batch,
-        statuses=_STORED,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/models",
-        handler=routes.list_models,
-        summary="The names of the served model.",
-        answer=ModelList,
-    ),
-    Endpoint(
-        method="GET",
-        path="/v1/models/{model:path}",
-        handler=routes.show_model,
-        summary="One of them.",
-        answer=ModelCard,
-        statuses=(404,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/tokenize",
-        handler=routes.tokenize,
-        summary="The token ids of a text or a conversation.",
-        request=TokenizeRequest,
-        answer=TokenizeBody,
-        statuses=(429,),
-    ),
-    *(
-        Endpoint(
-            method="POST",
-            path=path,
-            handler=render_chat,
-            summary="What the model would read of a chat completion; nothing is generated.",
-            request=ChatRequest,
-            answer=RenderedBody,
-        )
-        for path in ("/v1/chat/completions/render", "/apply-template")
-    ),
-    Endpoint(
-        method="POST",
-        path="/detokenize",
-        handler=routes.detokenize,
-        summary="The text of token ids.",
-        request=DetokenizeRequest,
-        answer=DetokenizeBody,
-        statuses=(429,),
-    ),
-    Endpoint(
-        method="POST",
-        path="/abort_requests",
-        handler=routes.abort_requests,
-        summary="End requests by id; their clients get what there is.",
-        request=AbortBody,
-        answer=AbortedBody,
-    ),
-    Endpoint(
-        method="POST",
-        path="/reset_prefix_cache",
-        handler=routes.reset_prefix_cache,
-        summary="Forget all cached prompt beginnings.",
-    ),
-    Endpoint(
-        method="GET",
-        path="/version",
-        handler=routes.version,
-        summary="The version of octavo.",
-        answer=VersionBody,
-    ),
-    Endpoint(
-        method="GET",
-        path="/load",
-        handler=routes.load,
-        summary="How many requests are being answered.",
-        answer=LoadBody,
-    ),
-    Endpoint(
-        method="GET",
-        path="/server_info",
-        handler=routes.server_info,
-        summary="The options of engine and server, without keys and places.",
-        answer=ServerInfoBody,
-    ),
-    Endpoint(
-        method="GET",
-        path="/openapi.json",
-        handler=show_document,
-        summary="This interface as an OpenAPI document.",
-        answer=dict,
-    ),
-    Endpoint(
-        method="GET",
-        path="/metrics",
-        handler=routes.metrics,
-        summary="Metrics for Prometheus.",
-        text_type=CONTENT_TYPE_LATEST.partition(";")[0],
-    ),
-    Endpoint(
-        method="GET",
-        path="/steps",
-        handler=routes.steps,
-        summary="The engine's latest steps, and how long they took.",
-        answer=StepReport,
-    ),
-    Endpoint(
-        method="GET",
-        path="/health",
-        handler=routes.health,
-        summary="200 while the engine answers and the server takes requests, else 503.",
-        is_public=True,
-        statuses=(503,),
-    ),
-    Endpoint(
-        method="GET",
-        path="/ping",
-        handler=routes.health,
-        summary="As /health.",
-        is_public=True,
-        statuses=(503,),
-    ),
+    *BATCH_ENDPOINTS,
+    *UTILITY_ENDPOINTS,
 )

@@ -21,6 +21,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from octavo.config.plugin_report import NonConforming, demand, report
 from octavo.core.processor_call import ProcessorCall
 from octavo.errors import ConfigError
 from octavo.sampling.processors.contract import (
@@ -45,14 +46,10 @@ less."""
 LARGE = ProcessorFacts(vocab_size=150_000, stop_token_ids=frozenset({2, 7}))
 
 
-class NonConforming(Exception):
-    """The text says what was found."""
-
-
 def check_version(factory: ProcessorFactory, arguments: Arguments) -> None:  # noqa: ARG001
     """It is of this version of the contract."""
     version = factory(FACTS).contract_version
-    _demand(version == CONTRACT_VERSION, f"contract_version is {version}, not {CONTRACT_VERSION}")
+    demand(version == CONTRACT_VERSION, f"contract_version is {version}, not {CONTRACT_VERSION}")
 
 
 def check_arguments_are_judged(factory: ProcessorFactory, arguments: Arguments) -> None:
@@ -83,8 +80,8 @@ def check_rows_depend_on_nothing_else(factory: ProcessorFactory, arguments: Argu
     for index in reversed(range(len(rows))):
         again = _applied(used, *rows[index], arguments)
         alone = _applied(factory(FACTS), *rows[index], arguments)
-        _demand(np.array_equal(again, first[index]), f"row {index} differs when asked again")
-        _demand(np.array_equal(alone, first[index]), f"row {index} differs after other rows")
+        demand(np.array_equal(again, first[index]), f"row {index} differs when asked again")
+        demand(np.array_equal(alone, first[index]), f"row {index} differs after other rows")
 
 
 def check_tokens_are_only_read(factory: ProcessorFactory, arguments: Arguments) -> None:
@@ -94,8 +91,8 @@ def check_tokens_are_only_read(factory: ProcessorFactory, arguments: Arguments) 
     for row, tokens, num_prompt in _rows(FACTS):
         copy = tokens.copy()
         processor.apply(row.copy(), tokens, num_prompt, arguments)
-        _demand(np.array_equal(tokens, copy), "it changes the tokens")
-    _demand(json.dumps(dict(arguments)) == before, "it changes its arguments")
+        demand(np.array_equal(tokens, copy), "it changes the tokens")
+    demand(json.dumps(dict(arguments)) == before, "it changes its arguments")
 
 
 def check_cost(factory: ProcessorFactory, arguments: Arguments) -> None:
@@ -108,7 +105,7 @@ def check_cost(factory: ProcessorFactory, arguments: Arguments) -> None:
         start = time.thread_time()
         processor.apply(copy, tokens, num_prompt, arguments)
         seconds.append(time.thread_time() - start)
-    _demand(min(seconds) <= MAX_SECONDS, f"a large row costs {min(seconds):.3f} seconds")
+    demand(min(seconds) <= MAX_SECONDS, f"a large row costs {min(seconds):.3f} seconds")
 
 
 CHECKS: tuple[Check, ...] = (
@@ -146,20 +143,6 @@ def _applied(
     return copy
 
 
-def _demand(holds: bool, complaint: str) -> None:
-    if not holds:
-        raise NonConforming(complaint)
-
-
-def verdict(check: Check, factory: ProcessorFactory, arguments: Arguments) -> str:
-    """Empty if the processor passes, else what went wrong."""
-    try:
-        check(factory, arguments)
-    except Exception as error:  # foreign code, which may raise anything
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
 def main(given: list[str]) -> int:
     """One line per check; 1 if any fails, 2 if there is no such processor."""
     if len(given) not in (1, 2):
@@ -171,11 +154,7 @@ def main(given: list[str]) -> int:
     except (ConfigError, ValueError, TypeError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    complaints = [verdict(check, factory, arguments) for check in CHECKS]
-    for check, complaint in zip(CHECKS, complaints, strict=True):
-        name = check.__name__.removeprefix("check_").replace("_", " ")
-        sys.stdout.write(f"FAILED  {name}: {complaint}\n" if complaint else f"ok      {name}\n")
-    return int(any(complaints))
+    return report(CHECKS, factory, arguments)
 
 
 if __name__ == "__main__":

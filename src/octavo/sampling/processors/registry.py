@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from octavo.config.plugins import load_plugin
+from octavo.config.plugins import load_plugin, make_plugin
 from octavo.errors import ConfigError
 from octavo.sampling.processors.contract import (
     CONTRACT_VERSION,
@@ -32,20 +32,7 @@ def load_processors(names: Sequence[str], facts: ProcessorFacts) -> dict[str, Lo
     for name in names:
         if name in processors:
             raise ConfigError(f"{FLAG} names {name} twice")
-        processors[name] = _made(name, find_factory(name), facts)
-    return processors
-
-
-def _made(name: str, factory: ProcessorFactory, facts: ProcessorFacts) -> LogitsProcessor:
-    try:
-        processor = factory(facts)
-        version = getattr(processor, "contract_version", None)
-    except Exception as error:  # foreign code, which may raise anything
-        raise ConfigError(
-            f"{FLAG} {name} cannot be made: {type(error).__name__}: {error}"
-        ) from error
-    if version != CONTRACT_VERSION:
-        raise ConfigError(
-            f"{FLAG} {name} has contract_version {version!r}; {CONTRACT_VERSION} is allowed"
+        processors[name] = make_plugin(
+            f"{FLAG} {name}", find_factory(name), facts, CONTRACT_VERSION
         )
-    return processor
+    return processors

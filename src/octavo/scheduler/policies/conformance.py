@@ -16,12 +16,12 @@ import sys
 from collections.abc import Callable
 
 from octavo.config.engine import EngineConfig
+from octavo.config.plugin_report import demand, report
 from octavo.errors import ConfigError
 from octavo.scheduler.policies.exercises import (
     UNFAVOURABLE,
     Facts,
     becomes_head,
-    demand,
     exercised,
     lines_per_turn,
     make_ticket,
@@ -134,15 +134,6 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def verdict(check: Check, factory: PolicyFactory) -> str:
-    """Empty if the policy passes, else what went wrong."""
-    try:
-        check(factory)
-    except Exception as error:  # the policy is foreign code, which may raise anything
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
 def main(arguments: list[str]) -> int:
     """One line per check; 1 if any fails, 2 if there is no such policy."""
     if len(arguments) != 1:
@@ -153,11 +144,7 @@ def main(arguments: list[str]) -> int:
     except ConfigError as error:
         sys.stderr.write(f"{error}\n")
         return 2
-    complaints = [verdict(check, factory) for check in CHECKS]
-    for check, complaint in zip(CHECKS, complaints, strict=True):
-        name = check.__name__.removeprefix("check_").replace("_", " ")
-        sys.stdout.write(f"FAILED  {name}: {complaint}\n" if complaint else f"ok      {name}\n")
-    return int(any(complaints))
+    return report(CHECKS, factory)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from octavo.config.plugin_report import demand
 from octavo.scheduler.policy import PolicyFactory, SchedulingPolicy, Ticket
 
 if TYPE_CHECKING:
@@ -25,15 +26,6 @@ MAX_ADMISSIONS = 10_000
 
 NUM_TURNS = 64
 """Over which the cost of a turn is averaged: some work is put off and done in bulk."""
-
-
-class NonConforming(AssertionError):
-    """The policy broke its contract."""
-
-
-def demand(holds: bool, complaint: str) -> None:
-    if not holds:
-        raise NonConforming(complaint)
 
 
 class Facts:

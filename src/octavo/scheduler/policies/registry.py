@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Final, cast
 
 from octavo.config.engine import EngineConfig
-from octavo.config.plugins import load_plugin
-from octavo.errors import ConfigError
+from octavo.config.plugins import load_plugin, make_plugin
 from octavo.scheduler.policies.cache_aware import CacheAware
 from octavo.scheduler.policies.deadline import Deadline
 from octavo.scheduler.policies.fair import Fair
@@ -28,6 +27,7 @@ from octavo.scheduler.policy import (
     SchedulingPolicy,
 )
 
+FLAG = "--scheduling-policy"
 ENTRY_POINT_GROUP = "octavo.scheduling_policies"
 
 
@@ -67,21 +67,9 @@ def find_factory(config: EngineConfig) -> PolicyFactory:
     name = config.scheduling_policy
     if name in POLICIES:
         return POLICIES[name](config)
-    found = load_plugin("--scheduling-policy", name, ENTRY_POINT_GROUP, POLICIES)
+    found = load_plugin(FLAG, name, ENTRY_POINT_GROUP, POLICIES)
     return cast("PolicyFactory", found)
 
 
 def _make_guarded(name: str, factory: PolicyFactory, facts: PolicyFacts) -> SchedulingPolicy:
-    try:
-        policy = factory(facts)
-        version = getattr(policy, "contract_version", None)
-    except Exception as error:  # as above
-        raise ConfigError(
-            f"--scheduling-policy {name} cannot be made: {type(error).__name__}: {error}"
-        ) from error
-    if version != CONTRACT_VERSION:
-        raise ConfigError(
-            f"--scheduling-policy {name} has contract_version {version!r}; {CONTRACT_VERSION} is"
-            " allowed"
-        )
-    return GuardedPolicy(policy)
+    return GuardedPolicy(make_plugin(f"{FLAG} {name}", factory, facts, CONTRACT_VERSION))

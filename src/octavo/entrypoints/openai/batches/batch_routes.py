@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo.entrypoints.openai.batches.file_routes import checked_expiry, service_of
-from octavo.entrypoints.openai.batches.line_call import ENDPOINTS
 from octavo.entrypoints.openai.batches.objects import Batch, BatchRecord, CreateBatch
 from octavo.entrypoints.openai.bodies.ids import new_id
 from octavo.entrypoints.openai.bodies.paging import check_query, page_of
 from octavo.entrypoints.openai.http.errors import json_response
 from octavo.entrypoints.openai.intake.context import receive_body
+from octavo.entrypoints.openai.schema.endpoint import Handler
 from octavo.errors import InvalidRequest
 
 WINDOW = re.compile(r"([1-9]\d{0,2})([mhd])")
@@ -28,9 +29,10 @@ DEFAULT_PAGE, MAX_PAGE = 20, 100
 async def create_batch(request: Request) -> Response:
     service = service_of(request)
     incoming, body = await receive_body(request, CreateBatch)
-    if body.endpoint not in ENDPOINTS:
+    allowed: Mapping[str, Handler] = request.app.state.line_handlers
+    if body.endpoint not in allowed:
         raise InvalidRequest(
-            f"endpoint is {body.endpoint[:64]!r}; one of {', '.join(ENDPOINTS)} is allowed",
+            f"endpoint is {body.endpoint[:64]!r}; one of {', '.join(allowed)} is allowed",
             param="endpoint",
         )
     check_metadata(body.metadata)

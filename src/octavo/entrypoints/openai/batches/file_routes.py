@@ -113,7 +113,6 @@ def _checked(upload: Upload) -> int | None:
         raise UnsupportedParameter(
             f"purpose is {purpose[:32]!r}; only {PURPOSE!r} is supported",
             param="purpose",
-            code="unsupported_parameter",
         )
     anchor, seconds = (fields.pop(name, None) for name in EXPIRY_FIELDS)
     if fields:

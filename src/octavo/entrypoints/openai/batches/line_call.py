@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from types import MappingProxyType
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import msgspec
@@ -20,14 +19,10 @@ from starlette.responses import Response
 from octavo.engine.client import EngineClient
 from octavo.entrypoints.openai.batches.lines import LineRecord, LineResponse, RequestLine
 from octavo.entrypoints.openai.bodies.ids import new_id
-from octavo.entrypoints.openai.chat.routes import create_chat_completion
-from octavo.entrypoints.openai.completions.routes import create_completion
 from octavo.entrypoints.openai.http.errors import INTERNAL_ERROR, error_response, json_response
 from octavo.entrypoints.openai.intake.context import ServerContext
 from octavo.entrypoints.openai.intake.entries import Entry, Interrupted
-from octavo.entrypoints.openai.pooling.embeddings import create_embeddings
-from octavo.entrypoints.openai.pooling.similarity import create_rerank, create_score
-from octavo.entrypoints.openai.responses_api.routes import create_response
+from octavo.entrypoints.openai.schema.endpoint import Handler
 from octavo.errors import (
     CapacityError,
     DeadlineUnreachable,
@@ -39,18 +34,6 @@ from octavo.errors import (
 
 logger = logging.getLogger(__name__)
 
-Endpoints = Mapping[str, Callable[[Request], Awaitable[Response]]]
-
-ENDPOINTS: Endpoints = MappingProxyType(
-    {
-        "/v1/chat/completions": create_chat_completion,
-        "/v1/completions": create_completion,
-        "/v1/embeddings": create_embeddings,
-        **dict.fromkeys(("/score", "/v1/score"), create_score),
-        **dict.fromkeys(("/rerank", "/v1/rerank", "/v2/rerank"), create_rerank),
-        "/v1/responses": create_response,
-    }
-)
 MAX_ENGINE_DEATHS = 3
 """A line that so many engines died of is not tried again."""
 
@@ -66,10 +49,10 @@ class _Peek(msgspec.Struct):
 class LineCaller:
     """One per application."""
 
-    def __init__(self, app: Starlette, endpoints: Endpoints = ENDPOINTS) -> None:
+    def __init__(self, app: Starlette) -> None:
         context: ServerContext = app.state.context
         self._app = app
-        self._endpoints = endpoints
+        self._handlers: Mapping[str, Handler] = app.state.line_handlers
         self._client: EngineClient = context.client
         self._open_requests = context.open_requests
         self._suspects = asyncio.Lock()
@@ -138,7 +121,7 @@ class LineCaller:
             "app": self._app,
             "state": {"tenant": tenant, "entry": entry},
         }
-        return await self._endpoints[line.url](Request(scope, receive))
+        return await self._handlers[line.url](Request(scope, receive))
 
     async def _until_healthy(self) -> None:
         while not self._open_requests.is_draining:
@@ -152,8 +135,8 @@ class LineCaller:
 
     def _check(self, line: RequestLine) -> None:
         """Raises `InvalidRequest` or `UnsupportedParameter`."""
-        if line.url not in self._endpoints:
-            allowed = ", ".join(self._endpoints)
+        if line.url not in self._handlers:
+            allowed = ", ".join(self._handlers)
             raise InvalidRequest(
                 f"url is {line.url[:64]!r}; one of {allowed} is allowed",
                 param="url",
@@ -167,7 +150,6 @@ class LineCaller:
             raise UnsupportedParameter(
                 "stream is true; lines of a batch are answered whole",
                 param="stream",
-                code="unsupported_parameter",
             )
 
 

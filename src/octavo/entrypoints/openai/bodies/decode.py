@@ -135,7 +135,6 @@ def _refuse_unsupported(request: RequestBody, value: dict[str, Json]) -> None:
             raise UnsupportedParameter(
                 f"{name} is {_given(value[name])}; this parameter is not supported",
                 param=name,
-                code="unsupported_parameter",
             )
 
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Annotated, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from octavo.errors import InvalidRequest
+
+Query = tuple[tuple[str, object], ...]
+
+ORDER_QUERY: Query = (("order", Literal["asc", "desc"]),)
+
+
+def page_query(max_limit: int) -> Query:
+    """What `page_of` reads of a query beside the order, by name and type."""
+    return (("limit", Annotated[int, msgspec.Meta(ge=1, le=max_limit)]), ("after", str))
 
 
 class Listed(Protocol):

@@ -57,11 +57,7 @@ def checked_documents(
     if not documents:
         return {}
     if template is None or "documents" not in template.variables:
-        raise UnsupportedParameter(
-            "documents is given; the chat template of this model has no place for it",
-            param="documents",
-            code="unsupported_parameter",
-        )
+        raise unknown_to_template("documents", "is given")
     return {"documents": documents}
 
 
@@ -75,13 +71,18 @@ def wants_generation_prompt(add_generation_prompt: bool | None, *, is_continued:
     return not is_continued if add_generation_prompt is None else add_generation_prompt
 
 
+def unknown_to_template(name: str, what: str) -> UnsupportedParameter:
+    return UnsupportedParameter(
+        f"{name} {what}; the chat template of this model has no place for it", param=name
+    )
+
+
 def _unknown(name: str, known: frozenset[str]) -> UnsupportedParameter:
     allowed = ", ".join(sorted(known)) or "none"
     return UnsupportedParameter(
         f"chat_template_kwargs has {name[:64]!r}; the chat template of this model asks for: "
         f"{allowed}",
         param="chat_template_kwargs",
-        code="unsupported_parameter",
     )
 
 

@@ -129,13 +129,11 @@ def answer_form(body: ToolFields, dialects: Dialects, *, takes_auto: bool) -> An
             "tools is given, and nothing is known of how this model writes calls; the server can "
             "be told by --tool-call-parser",
             param="tools",
-            code="unsupported_parameter",
         )
     if choice.tools and not choice.must_call and not takes_auto:
         raise UnsupportedParameter(
             "tool_choice is 'auto'; the server runs with --no-enable-auto-tool-choice",
             param="tool_choice",
-            code="unsupported_parameter",
         )
     return AnswerForm(
         dialects=dialects,

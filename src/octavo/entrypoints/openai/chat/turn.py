@@ -15,6 +15,7 @@ from octavo.entrypoints.openai.chat.request import ChatRequest
 from octavo.entrypoints.openai.chat.template_fields import (
     checked_documents,
     checked_switches,
+    unknown_to_template,
     wants_generation_prompt,
 )
 from octavo.entrypoints.openai.chat.tool_choice import answer_form, template_tools
@@ -146,7 +147,7 @@ def _template_kwargs(body: ChatRequest, template: ChatTemplate | None) -> Mappin
     kwargs: dict[str, object] = {}
     if (tools := template_tools(body)) is not None:
         if "tools" not in known:
-            raise _unknown_to_template("tools", "is given")
+            raise unknown_to_template("tools", "is given")
         kwargs["tools"] = tools
     if body.reasoning_effort is not None:
         kwargs |= _effort(body.reasoning_effort, known)
@@ -159,13 +160,9 @@ def _effort(effort: str, known: frozenset[str]) -> dict[str, object]:
         return {"reasoning_effort": effort}
     switches = [name for name in _THINKING_SWITCHES if name in known]
     if not switches:
-        raise _unknown_to_template("reasoning_effort", f"is {effort!r}")
+        raise unknown_to_template("reasoning_effort", f"is {effort!r}")
     return dict.fromkeys(switches, effort != "none")
 
 
-def _unknown_to_template(name: str, what: str) -> UnsupportedParameter:
-    return _unsupported(name, f"{what}; the chat template of this model has no place for it")
-
-
 def _unsupported(name: str, what: str) -> UnsupportedParameter:
-    return UnsupportedParameter(f"{name} {what}", param=name, code="unsupported_parameter")
+    return UnsupportedParameter(f"{name} {what}", param=name)

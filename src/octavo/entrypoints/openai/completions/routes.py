@@ -57,7 +57,6 @@ class CompletionTurn:
             raise UnsupportedParameter(
                 "suffix is given with echo; use one of them",
                 param="suffix",
-                code="unsupported_parameter",
             )
 
     async def make_requests(self) -> list[EngineRequest]:

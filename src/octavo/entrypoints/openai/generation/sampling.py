@@ -108,4 +108,4 @@ def _check(request: GenerationRequest) -> None:
 
 
 def _unsupported(name: str, what: str) -> UnsupportedParameter:
-    return UnsupportedParameter(f"{name} {what}", param=name, code="unsupported_parameter")
+    return UnsupportedParameter(f"{name} {what}", param=name)

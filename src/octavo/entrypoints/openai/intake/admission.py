@@ -122,7 +122,6 @@ def priority_of(given: int | None, limits: TenantLimits, *, is_used: bool) -> in
             f"priority is {given}; only 0 is allowed unless the server runs with "
             "--scheduling-policy priority or --reserve-high-priority",
             param="priority",
-            code="unsupported_parameter",
         )
     if not low <= given <= high:
         raise InvalidRequest(

@@ -21,6 +21,7 @@ POOLING_ENDPOINTS: tuple[Endpoint, ...] = (
         request=EmbeddingBody,
         answer=EmbeddingList,
         statuses=_ABORTED,
+        takes_lines=True,
     ),
     *(
         Endpoint(
@@ -31,6 +32,7 @@ POOLING_ENDPOINTS: tuple[Endpoint, ...] = (
             request=ScoreBody,
             answer=ScoreList,
             statuses=_ABORTED,
+            takes_lines=True,
         )
         for path in _SCORE_PATHS
     ),
@@ -43,6 +45,7 @@ POOLING_ENDPOINTS: tuple[Endpoint, ...] = (
             request=RerankBody,
             answer=RerankList,
             statuses=_ABORTED,
+            takes_lines=True,
         )
         for path in _RERANK_PATHS
     ),

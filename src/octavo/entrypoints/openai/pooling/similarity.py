@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-import numpy.typing as npt
 from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo.core.ranges import check_integer
+from octavo.entrypoints.cosines import cosines
 from octavo.entrypoints.openai.bodies.ids import new_id
 from octavo.entrypoints.openai.http.errors import json_response
 from octavo.entrypoints.openai.http.streaming import client_closed, unless_disconnected
@@ -24,8 +23,6 @@ from octavo.entrypoints.openai.pooling.objects import (
 )
 from octavo.entrypoints.openai.pooling.request import RerankBody, ScoreBody, SimilarityBody
 from octavo.entrypoints.openai.pooling.vectors import NamedText, Vectors, embed_texts
-
-F32 = npt.NDArray[np.float32]
 
 
 async def create_score(request: Request) -> Response:
@@ -80,13 +77,6 @@ async def _rerank(incoming: Incoming, body: RerankBody) -> Response:
             id=response_id, model=_model(incoming, body), usage=_usage(vectors), results=results
         )
     )
-
-
-def cosines(left: F32, right: F32) -> list[float]:
-    """Of rows of length 1: each of `right` with its partner in `left`, or with its only row."""
-    products = left.astype(np.float64) * right
-    scores: list[float] = np.add.reduce(products, axis=1).tolist()
-    return scores
 
 
 def _model(incoming: Incoming, body: SimilarityBody) -> str:

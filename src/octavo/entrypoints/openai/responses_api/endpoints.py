@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
-
+from octavo.entrypoints.openai.bodies.paging import ORDER_QUERY, page_query
 from octavo.entrypoints.openai.responses_api import routes
 from octavo.entrypoints.openai.responses_api.events import ResponseEvent
 from octavo.entrypoints.openai.responses_api.objects import (
@@ -27,6 +26,7 @@ RESPONSE_ENDPOINTS: tuple[Endpoint, ...] = (
         answer=ResponseObject,
         event=ResponseEvent,
         has_end_mark=False,
+        takes_lines=True,
     ),
     Endpoint(
         method="POST",
@@ -66,11 +66,7 @@ RESPONSE_ENDPOINTS: tuple[Endpoint, ...] = (
         path="/v1/responses/{response_id}/input_items",
         handler=routes.list_input_items,
         summary="What a stored response answered.",
-        query=(
-            ("limit", Annotated[int, msgspec.Meta(ge=1, le=routes.MAX_PAGE)]),
-            ("after", str),
-            ("order", Literal["asc", "desc"]),
-        ),
+        query=(*page_query(routes.MAX_PAGE), *ORDER_QUERY),
         answer=InputItems,
         statuses=(404,),
     ),

@@ -11,15 +11,13 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
+from octavo.entrypoints.openai.chat.translation import Message, read_part, unsupported_type
 from octavo.entrypoints.openai.responses_api.request import Item
-from octavo.errors import InvalidRequest, UnsupportedParameter
-
-Kind = TypeVar("Kind")
-Message = dict[str, Any]
+from octavo.errors import InvalidRequest
 
 _TEXT_PARTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
 Status = Literal["in_progress", "completed", "incomplete"] | None
@@ -87,11 +85,7 @@ def messages_of(items: Sequence[Item], first: int = 0) -> list[Message]:
         kind, where = item.get("type"), f"input[{index - first}]"
         read = _READERS.get(kind if isinstance(kind, str) else "")
         if read is None:
-            raise UnsupportedParameter(
-                f"{where}.type is {str(kind)[:48]!r}; {', '.join(_READERS)} are supported",
-                param=where,
-                code="unsupported_parameter",
-            )
+            raise unsupported_type(kind, where, f"{', '.join(_READERS)} are")
         message = read(item, where)
         if message["role"] != "assistant":
             _close(made, pending)
@@ -124,25 +118,25 @@ def _close(made: list[Message], pending: Message) -> None:
 
 
 def _read_message(item: Item, where: str) -> Message:
-    message = _convert(item, MessageItem, where)
+    message = read_part(item, MessageItem, where)
     return {"role": message.role, "content": _text(message.content, f"{where}.content")}
 
 
 def _read_call(item: Item, where: str) -> Message:
-    call = _convert(item, CallItem, where)
+    call = read_part(item, CallItem, where)
     function = {"name": call.name, "arguments": call.arguments}
     called = {"id": call.call_id, "type": "function", "function": function}
     return {"role": "assistant", "tool_calls": [called]}
 
 
 def _read_output(item: Item, where: str) -> Message:
-    result = _convert(item, CallOutputItem, where)
+    result = read_part(item, CallOutputItem, where)
     text = _text(result.output, f"{where}.output")
     return {"role": "tool", "tool_call_id": result.call_id, "content": text}
 
 
 def _read_reasoning(item: Item, where: str) -> Message:
-    thought = _convert(item, ReasoningItem, where)
+    thought = read_part(item, ReasoningItem, where)
     if thought.content:
         text = _text(thought.content, f"{where}.content")
     elif thought.encrypted_content:
@@ -162,17 +156,6 @@ _READERS: Mapping[str, Callable[[Item, str], Message]] = MappingProxyType(
 )
 
 
-def _convert(item: Item, kind: type[Kind], where: str) -> Kind:
-    try:
-        return msgspec.convert(_without_nulls(item), kind)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{where}: {error}", param=where) from None
-
-
-def _without_nulls(item: Item) -> Item:
-    return {name: value for name, value in item.items() if value is not None}
-
-
 def _text(content: str | list[Any], where: str) -> str:
     """Parts of a text are one text, as a model reads them."""
     if isinstance(content, str):
@@ -183,13 +166,9 @@ def _text(content: str | list[Any], where: str) -> str:
 def _part_text(given: object, where: str) -> str:
     kind = given.get("type") if isinstance(given, dict) else None
     if kind not in (*_TEXT_PARTS, "refusal"):
-        raise UnsupportedParameter(
-            f"{where}.type is {str(kind)[:48]!r}; only text is supported",
-            param=where,
-            code="unsupported_parameter",
-        )
+        raise unsupported_type(kind, where, "only text is")
     assert isinstance(given, dict)
-    part = _convert(given, Part, where)
+    part = read_part(given, Part, where)
     text = part.refusal if kind == "refusal" else part.text
     if text is None:
         raise InvalidRequest(f"{where} has no text", param=where)

@@ -100,7 +100,6 @@ async def show_response(request: Request) -> Response:
         raise UnsupportedParameter(
             "stream is asked of a stored response; only a new one can be streamed",
             param="stream",
-            code="unsupported_parameter",
         )
     return json_response(_stored(request).response)
 
@@ -170,7 +169,6 @@ def _check(incoming: Incoming, body: ResponsesRequest, store: ResponseStore) -> 
         raise UnsupportedParameter(
             "store is true; this server stores no responses (see --response-store-bytes)",
             param="store",
-            code="unsupported_parameter",
         )
     if not body.background:
         return
@@ -178,7 +176,6 @@ def _check(incoming: Incoming, body: ResponsesRequest, store: ResponseStore) -> 
         raise UnsupportedParameter(
             "background is true with stream; ask for one of them",
             param="background",
-            code="unsupported_parameter",
         )
     if body.store is False or not store.is_on or incoming.entry is not None:
         raise InvalidRequest(

@@ -6,11 +6,9 @@ Knows no engine and no store.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
-
-import msgspec
 
 from octavo.entrypoints.openai.chat.request import ChatRequest
 from octavo.entrypoints.openai.chat.tool_fields import (
@@ -21,19 +19,25 @@ from octavo.entrypoints.openai.chat.tool_fields import (
     ToolBody,
     ToolChoiceBody,
 )
+from octavo.entrypoints.openai.chat.translation import (
+    Message,
+    chosen_function,
+    in_other_terms,
+    read_part,
+    unsupported_type,
+    without_functions,
+)
 from octavo.entrypoints.openai.generation.structured_fields import (
     Document,
     JsonSchemaFormat,
     ResponseFormat,
 )
-from octavo.entrypoints.openai.responses_api.items import Message
 from octavo.entrypoints.openai.responses_api.request import (
     ChosenTool,
     FunctionTool,
     ResponsesRequest,
     TextFormat,
 )
-from octavo.errors import InvalidRequest, RequestError, UnsupportedParameter
 
 LOGPROBS = "message.output_text.logprobs"
 
@@ -47,7 +51,6 @@ _NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 _NAME = re.compile(rf"\b({'|'.join(_NAMES)})\b")
-_FUNCTION = re.compile(r"(tools\[\d+\])\.function\b")
 
 
 def chat_request(body: ResponsesRequest, messages: Sequence[Message]) -> ChatRequest:
@@ -77,20 +80,13 @@ def chat_request(body: ResponsesRequest, messages: Sequence[Message]) -> ChatReq
     )
 
 
-@contextmanager
-def in_terms_of_responses() -> Iterator[None]:
+def in_terms_of_responses() -> AbstractContextManager[None]:
     """Whoever sends a response does not know the fields of a chat."""
-    try:
-        yield
-    except RequestError as error:
-        error.message = _renamed(error.message)
-        error.param = error.param and _renamed(error.param)
-        raise
+    return in_other_terms(_renamed)
 
 
 def _renamed(text: str) -> str:
-    text = _FUNCTION.sub(r"\1", text)
-    return _NAME.sub(lambda match: _NAMES[match[1]], text)
+    return _NAME.sub(lambda match: _NAMES[match[1]], without_functions(text))
 
 
 def function_tools(given: Sequence[Document] | None) -> list[FunctionTool]:
@@ -99,15 +95,8 @@ def function_tools(given: Sequence[Document] | None) -> list[FunctionTool]:
     for index, tool in enumerate(given or ()):
         where = f"tools[{index}]"
         if tool.get("type") != "function":
-            raise UnsupportedParameter(
-                f"{where}.type is {str(tool.get('type'))[:48]!r}; only 'function' is supported",
-                param=f"{where}.type",
-                code="unsupported_parameter",
-            )
-        try:
-            tools.append(msgspec.convert(tool, FunctionTool))
-        except msgspec.ValidationError as error:
-            raise InvalidRequest(f"{where}: {error}", param=where) from None
+            raise unsupported_type(tool.get("type"), where, "only 'function' is", f"{where}.type")
+        tools.append(read_part(tool, FunctionTool, where))
     return tools
 
 
@@ -128,9 +117,7 @@ def _choice(
     if choice is None or isinstance(choice, str):
         return choice  # type: ignore[return-value]  # one of the words that a chat has, too
     if choice.type == "function":
-        if choice.name is None:
-            raise InvalidRequest("tool_choice has no name", param="tool_choice")
-        return ToolChoiceBody("function", FunctionName(choice.name))
+        return chosen_function(choice.name)
     named = [NamedTool("function", FunctionName(tool.name)) for tool in choice.tools or ()]
     return ToolChoiceBody("allowed_tools", allowed_tools=AllowedTools(choice.mode or "auto", named))
 

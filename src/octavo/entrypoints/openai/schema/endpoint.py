@@ -6,7 +6,7 @@ no route.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -29,7 +29,7 @@ class Endpoint:
     braces in `path` are as Starlette's. `summary` is one line for readers. Unless it `is_public`,
     an endpoint asks for the key. `query` are the parameters of its query, by name. `form` is the
     struct of a body that is multipart/form-data. `statuses` are those of errors beyond what its
-    kind has by itself.
+    kind has by itself. Lines of batches may ask for what `takes_lines`.
     """
 
     method: str
@@ -46,4 +46,10 @@ class Endpoint:
     error: type[msgspec.Struct] = ErrorBody
     error_shape: ErrorShape = openai_error
     is_public: bool = False
+    takes_lines: bool = False
     statuses: tuple[int, ...] = ()
+
+
+def line_handlers(endpoints: Iterable[Endpoint]) -> Mapping[str, Handler]:
+    """Who answers lines of batches, by the path that they name."""
+    return {one.path: one.handler for one in endpoints if one.takes_lines}

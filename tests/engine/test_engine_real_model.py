@@ -13,8 +13,10 @@ from octavo.config.engine import EngineConfig
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import ScheduledStep, StepResult
+from octavo.core.structured_outputs import StructuredOutputs
 from octavo.engine.engine import Engine
 from octavo.engine.front import Front, make_front
+from octavo.errors import InvalidRequest, TemplateError
 from octavo.kv.kv_manager import KvManager
 from octavo.runner.load import load_runner
 from octavo.runner.runner import Runner
@@ -37,6 +39,17 @@ def parts(smollm2_path: Path) -> tuple[Front, Runner]:
         front = make_front(file, config)
         stop_token_ids = front.tokenizer.stop_token_ids
         return front, load_runner(file, front.resolved.config, stop_token_ids)
+
+
+def test_the_front_keeps_to_the_bounds_of_its_options(smollm2_path: Path) -> None:
+    config = EngineConfig(model=str(smollm2_path), template_output_chars=0, max_schema_depth=1)
+    with GGUFFile.open(smollm2_path) as file:
+        inputs = make_front(file, config).inputs
+    with pytest.raises(TemplateError, match="--template-output-chars"):
+        inputs.encode_messages([{"role": "user", "content": "a"}])
+    nested = StructuredOutputs(json='{"items": {}}')
+    with pytest.raises(InvalidRequest, match="more than 1 schemas in each other"):
+        inputs.completion("a", SamplingParams(structured_outputs=nested))
 
 
 @pytest.fixture(scope="module")

@@ -161,6 +161,22 @@ def test_the_best_of_several_is_structured() -> None:
         jsonschema.validate(json.loads(joined_text(outputs)), SCHEMA)
 
 
+def test_who_preloads_pays_for_the_vocabulary_before_the_first_grammar() -> None:
+    threads: list[str] = []
+
+    def load() -> GrammarVocabulary:
+        threads.append(threading.current_thread().name)
+        return byte_vocabulary()
+
+    rig = Rig(load_vocabulary=load)
+    rig.runner.grammars.preload()
+    assert len(threads) == 1
+    rig.run(structured(LETTERS))
+    rig.run(structured(LETTERS, name="s"))
+    assert len(threads) == 1
+    assert threads[0].startswith("grammar-compiler")
+
+
 @pytest.mark.parametrize("max_tokens", range(1, 7))
 def test_a_limit_of_length_cuts_forced_tokens(max_tokens: int) -> None:
     said = Rig().run(structured(LETTERS, max_tokens=max_tokens))

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from octavo.entrypoints.cli.main import run_command
-from octavo.entrypoints.openai.batches.entries import Entry
 from octavo.entrypoints.openai.batches.file_run import answer_file, keep_answers
 from octavo.entrypoints.openai.batches.lines import LineRecord, LineResponse, RequestLine
+from octavo.entrypoints.openai.intake.entries import Entry
 
 SMALL = ["--max-model-len", "512", "--max-num-seqs", "4", "--kv-cache-memory", "64M"]
 MAX_BODY_BYTES = 1000

@@ -18,6 +18,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
+from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from octavo.config.tenants import load_tenants
 from octavo.core.schedule import ScheduledStep
@@ -27,7 +28,7 @@ from octavo.engine.input_processor import InputProcessor
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.batches.line_call import LineCaller
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.intake.context import ModelInfo, ServerContext
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import dialects_of
 from octavo.structured.compiler import GrammarCompiler
@@ -255,6 +256,7 @@ async def _run(scenario: Scenario, setup: Setup) -> None:
         max_model_len=CONTEXT,
         max_num_seqs=MAX_NUM_SEQS,
         created=1,
+        config=EngineConfig(model="/models/fake.gguf", swap_dir="/swap"),
         takes_priority=setup.takes_priority,
         dialects=dialects,
     )

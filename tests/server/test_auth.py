@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers
 
 from octavo.config.server import ServerConfig
-from octavo.entrypoints.openai.auth import GuardedRoute, HostPolicy, KeyRing
+from octavo.entrypoints.openai.http.auth import GuardedRoute, HostPolicy, KeyRing
 from octavo.errors import AuthenticationError, PermissionDenied
 from tests.server.harness import Server, Setup, error_of, run
 

@@ -10,9 +10,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from octavo.entrypoints.openai.batches.entries import Entry, Interrupted, one_by_one
 from octavo.entrypoints.openai.batches.line_call import MAX_ENGINE_DEATHS, LineCaller
 from octavo.entrypoints.openai.batches.lines import RequestLine
+from octavo.entrypoints.openai.intake.entries import Entry, Interrupted, one_by_one
 from octavo.errors import CapacityError, DeadlineUnreachable, EngineDead
 from tests.server.harness import Server, run
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octavo.core.outputs import TokenLogprobs
-from octavo.entrypoints.openai.logprobs import (
+from octavo.entrypoints.openai.generation.logprobs import (
     CompletionLogprobsWriter,
     chat_logprobs,
     prompt_logprobs,

@@ -14,12 +14,12 @@ from octavo.config.server import ServerConfig
 from octavo.core.ranges import Range
 from octavo.core.sampling_params import RANGES
 from octavo.entrypoints.openai.api_page import api_page
-from octavo.entrypoints.openai.body import EngineBody
-from octavo.entrypoints.openai.completion_request import CompletionRequest
-from octavo.entrypoints.openai.endpoint import Endpoint
+from octavo.entrypoints.openai.bodies.body import EngineBody
+from octavo.entrypoints.openai.bodies.decode import unsupported_fields
+from octavo.entrypoints.openai.completions.request import CompletionRequest
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
-from octavo.entrypoints.openai.openapi import error_statuses, openapi_document
-from octavo.entrypoints.openai.requests import unsupported_fields
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.openapi import error_statuses, openapi_document
 from tests.server.harness import Json, Server, Setup, run
 
 DOCUMENT: Json = json.loads(json.dumps(openapi_document(ENDPOINTS)))

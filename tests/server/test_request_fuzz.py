@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from octavo.config.request_limits import RequestLimits
-from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.completion_request import CompletionRequest
+from octavo.entrypoints.openai.bodies.body import RequestBody
+from octavo.entrypoints.openai.bodies.decode import decode_request
+from octavo.entrypoints.openai.bodies.limits import check_limits
+from octavo.entrypoints.openai.chat.params import chat_params
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.completions.params import completion_params
+from octavo.entrypoints.openai.completions.request import CompletionRequest
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
-from octavo.entrypoints.openai.request_limits import check_limits
-from octavo.entrypoints.openai.requests import decode_request
-from octavo.entrypoints.openai.sampling import chat_params, completion_params
 from octavo.errors import RequestError
 from tests.server.harness import Json
 

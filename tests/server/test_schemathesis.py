@@ -22,9 +22,9 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from octavo.config.server import ServerConfig
-from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
-from octavo.entrypoints.openai.openapi import openapi_document
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.openapi import openapi_document
 from tests.server.harness import Server, Setup
 from tests.server.test_real_socket import serve
 

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.entrypoints.openai.strict_json import MAX_DEPTH, MAX_INTEGER_DIGITS, Json, parse_json
+from octavo.entrypoints.openai.bodies.strict_json import (
+    MAX_DEPTH,
+    MAX_INTEGER_DIGITS,
+    Json,
+    parse_json,
+)
 from octavo.errors import InvalidRequest
 
 VALUES = st.recursive(

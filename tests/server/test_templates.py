@@ -28,6 +28,31 @@ async def _prompt_ids(server: Server, messages: Json) -> list[int]:
     return sequence.token_ids[: answer.json()["usage"]["prompt_tokens"]]
 
 
+@pytest.mark.parametrize("path", [f"{PATH}/render", "/apply-template"])
+def test_what_is_rendered_is_what_a_chat_completion_reads(path: str) -> None:
+    async def scenario(server: Server) -> None:
+        for fields in (
+            {},
+            {"add_generation_prompt": False},
+            {"messages": [*messages, {"role": "assistant", "content": "So"}], "echo": False},
+        ):
+            body = {"messages": messages, **fields}
+            shown = await server.post(path, body)
+            assert shown.status_code == 200, shown.text
+            ids = shown.json()["prompt_token_ids"]
+            asked = {**body, "max_tokens": 1, "return_token_ids": True}
+            answer = await server.post(PATH, asked)
+            assert ids == answer.json()["prompt_token_ids"]
+            back = await server.post("/detokenize", {"tokens": ids})
+            assert shown.json()["prompt"] == back.json()["prompt"]
+            assert "hé" in shown.json()["prompt"]
+        error_of(await server.post(path, {"messages": []}))
+        assert server.num_finished() == 3
+
+    messages = [_user("hé")]
+    run(scenario)
+
+
 def test_t1_the_templates_own_reason_reaches_the_client() -> None:
     async def scenario(server: Server) -> None:
         messages = [_user("a"), _user("b")]

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from octavo import __version__
+from octavo.config.engine import EngineConfig
+from octavo.config.server import ServerConfig
 from tests.fakes import BOS
 from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
 
@@ -38,6 +41,40 @@ def test_version_and_liveness() -> None:
             assert (await server.http.get(path)).status_code == 200
 
     run(scenario)
+
+
+def test_load_counts_the_requests_that_are_being_answered() -> None:
+    async def scenario(server: Server) -> None:
+        assert (await server.http.get("/load")).json() == {"server_load": 0}
+        server.brake.close()
+        running = [asyncio.create_task(server.complete("abc", max_tokens=3)) for _ in range(2)]
+        while (await server.http.get("/load")).json() != {"server_load": 2}:
+            await asyncio.sleep(0.01)
+        server.brake.open()
+        await asyncio.gather(*running)
+        assert (await server.http.get("/load")).json() == {"server_load": 0}
+
+    run(scenario)
+
+
+def test_server_info_shows_options_but_no_keys_and_places(tmp_path: Path) -> None:
+    tenants = tmp_path / "tenants.yaml"
+    tenants.write_text("tenants: {}")
+    options = ServerConfig(
+        api_key=("sk-hidden",), tenants=str(tenants), tenant_header="X-Who", max_n=7
+    )
+
+    async def scenario(server: Server) -> None:
+        response = await server.http.get("/server_info")
+        info = response.json()
+        assert info["version"] == __version__
+        assert info["server_config"]["max_n"] == 7
+        assert info["engine_config"]["max_num_seqs"] == EngineConfig().max_num_seqs
+        for hidden in ("sk-hidden", str(tmp_path), "X-Who", "/models", "/swap"):
+            assert hidden not in response.text
+        error_of(await server.http.get("/server_info", headers={"Authorization": ""}), 401)
+
+    run(scenario, Setup(options=options, headers={"Authorization": "Bearer sk-hidden"}))
 
 
 def test_the_steps_of_the_engine_are_told() -> None:

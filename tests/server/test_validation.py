@@ -9,10 +9,10 @@ import time
 import pytest
 
 from octavo.core.sampling_params import MAX_LOGIT_BIAS, MAX_LOGPROBS
-from octavo.entrypoints.openai.body import RequestBody
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.completion_request import CompletionRequest
-from octavo.entrypoints.openai.requests import unsupported_fields
+from octavo.entrypoints.openai.bodies.body import RequestBody
+from octavo.entrypoints.openai.bodies.decode import unsupported_fields
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.completions.request import CompletionRequest
 from tests.fakes import ByteTokenizer
 from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from octavo.config.front_limits import FrontLimits
 from octavo.core.structured_outputs import StructuredOutputs
 from octavo.errors import InvalidRequest, OctavoError
 from octavo.structured.compiler import GrammarCompiler
@@ -130,7 +131,7 @@ def test_an_answer_is_remembered() -> None:
 
 
 def test_what_was_not_used_for_longest_is_forgotten_first() -> None:
-    compiler = GrammarCompiler(cache_bytes=600)
+    compiler = GrammarCompiler(FrontLimits(grammar_cache_bytes=600))
     for number in range(50):
         compiler.compile(GrammarTask(StructuredOutputs(regex=f"a{{{number}}}")))
     cache = compiler._cache
@@ -150,8 +151,9 @@ time.sleep(60)
 GREEDY = """
 import sys
 from octavo.structured import worker
+from octavo.structured.frames import WorkerLimits
 worker.answer_to = lambda *_: bytearray(1 << 30)
-worker.serve(sys.stdin.buffer, sys.stdout.buffer)
+worker.serve(sys.stdin.buffer, sys.stdout.buffer, WorkerLimits(1, 256 << 20, 32))
 """
 
 

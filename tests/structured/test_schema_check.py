@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from octavo.core.structured_outputs import MAX_SCHEMA_DEPTH
 from octavo.structured.schema_check import MAX_JSON_DEPTH, check_schema
-from octavo.structured.schema_tree import MAX_SCHEMA_DEPTH, SchemaError
+from octavo.structured.schema_tree import SchemaError
 
 
 def nested(key: str, levels: int) -> object:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from octavo.config.front_limits import FrontLimits
 from octavo.errors import TemplateError
 from octavo.tokenization.chat_template import ChatTemplate
 
@@ -193,6 +194,28 @@ def test_output_may_be_four_times_the_messages_and_64_ki() -> None:
     assert len(ChatTemplate(source, {}).render(messages, n=4)) == 400_000
     with pytest.raises(TemplateError, match="a text of 500000 characters"):
         ChatTemplate(source, {}).render(messages, n=5)
+
+
+def test_what_the_options_bound_holds_at_the_limit_and_one_beyond() -> None:
+    limits = FrontLimits(template_items=20, template_output_chars=10)
+    for at_limit, beyond, says in (
+        ("{% for i in range(20) %}{% endfor %}", "{% for i in range(21) %}{% endfor %}", "items"),
+        ("{{ ([1] * 19) | length }}", "{{ ([1] * 20) | length }}", "items"),
+        ("a" * 90, "a" * 91, "output-chars"),  # the messages have 20 characters, keys and all
+    ):
+        ChatTemplate(at_limit, {}, limits=limits).render(MESSAGES)
+        with pytest.raises(TemplateError, match=f"see --template-{says}"):
+            ChatTemplate(beyond, {}, limits=limits).render(MESSAGES)
+
+
+def test_a_template_has_so_many_seconds_as_the_option_says() -> None:
+    source = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}"
+    for seconds in (0.01, 0.1):
+        template = ChatTemplate(source, {}, limits=FrontLimits(template_seconds=seconds))
+        start = time.thread_time()
+        with pytest.raises(TemplateError, match=f"more than {seconds} seconds .*template-seconds"):
+            template.render(MESSAGES)
+        assert seconds <= time.thread_time() - start < seconds + 0.2
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from octavo.config.front_limits import FrontLimits
 from octavo.config.options import check, option
 from octavo.config.pooler import POOLING_CHOICES, PoolerOptions, read_pooler_options
 from octavo.errors import ConfigError
@@ -22,10 +23,10 @@ ISA_LEVELS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EngineConfig:
+class EngineConfig(FrontLimits):
     """Raises ConfigError naming the first option that is out of range."""
 
-    model: str = option("", "Path of a GGUF file, a catalogue name, or a hub id.")
+    model: str = option("", "Path of a GGUF file, a catalogue name, or a hub id.", is_private=True)
     max_model_len: int | None = option(
         None,
         "Context length in tokens. Default: the model's own, at most 8192.",
@@ -79,7 +80,10 @@ class EngineConfig:
         minimum=0,
     )
     swap_dir: str = option(
-        "", "Have the swap space in a file of this folder, not in memory.", metavar="DIR"
+        "",
+        "Have the swap space in a file of this folder, not in memory.",
+        metavar="DIR",
+        is_private=True,
     )
     threads: int | None = option(
         None,
@@ -118,12 +122,30 @@ class EngineConfig:
         metavar="JSON",
     )
     override_pooler_config: str = option("", "The older name of --pooler-config.", metavar="JSON")
+    chat_template: str = option(
+        "",
+        "File that holds the chat template, or the template itself. Default: the model's own.",
+        metavar="FILE",
+        is_private=True,
+    )
+    chat_template_content_format: str = option(
+        "auto",
+        "Whether the chat template is given a message's content as one text or as OpenAI's list of"
+        " parts. 'auto': a list if it loops over it.",
+        choices=("auto", "string", "openai"),
+    )
+    preload_grammars: bool = option(
+        False,
+        "Take in the vocabulary for structured output at start, not with the first request that"
+        " needs it, for which running answers stand still up to a second.",
+    )
     enable_prefix_caching: bool = option(True, "Reuse the pages of equal prompt beginnings.")
     prefix_cache_dir: str = option(
         "",
         "Keep the cached prompt beginnings in a file of this folder from one start to the next."
         " The file can tell what was asked; only its owner may read it.",
         metavar="DIR",
+        is_private=True,
     )
     prefix_cache_disk_bytes: int = option(
         1 << 30,

@@ -34,12 +34,14 @@ def option(
     minimum: float | None = None,
     maximum: float | None = None,
     is_secret: bool = False,
+    is_private: bool = False,
 ) -> Any:
     """A dataclass field that is a flag, a YAML key, an OCTAVO_ variable and a keyword.
 
     Its annotation says what it takes: int, float, bool, str, `tuple[str, ...]`, or one of them or
     None. `metavar="BYTES"` makes an int a size, which may be written "512M". The bounds include
-    themselves. A secret is never repeated in an error.
+    themselves. A secret is never repeated in an error. What is private is not told to clients: it
+    names places of this machine, or says how others are told apart.
     """
     facts = {
         "help": help_text,
@@ -48,6 +50,7 @@ def option(
         "minimum": minimum,
         "maximum": maximum,
         "is_secret": is_secret,
+        "is_private": is_private or is_secret,
     }
     return field(default=default, metadata=facts)
 
@@ -66,6 +69,7 @@ class Option:
     minimum: float | None
     maximum: float | None
     is_secret: bool
+    is_private: bool
 
     @property
     def key(self) -> str:
@@ -108,9 +112,19 @@ def options_of(config: type) -> tuple[Option, ...]:
             minimum=item.metadata.get("minimum"),
             maximum=item.metadata.get("maximum"),
             is_secret=bool(item.metadata.get("is_secret")),
+            is_private=bool(item.metadata.get("is_private")),
         )
         for item in fields(config)
     )
+
+
+def shown_values(config: object) -> dict[str, object]:
+    """The values of the dataclass's options that clients may see, by name."""
+    return {
+        item.name: getattr(config, item.name)
+        for item in options_of(type(config))
+        if not item.is_private
+    }
 
 
 def check(config: object) -> None:

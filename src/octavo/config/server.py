@@ -71,11 +71,13 @@ class ServerConfig(RequestLimits):
         "",
         "YAML file of tenants: keys, weights, limits (docs/admission.md). Default: none.",
         metavar="FILE",
+        is_private=True,
     )
     tenant_header: str = option(
         "",
         "Header in which front ends that are trusted name the tenant of a request.",
         metavar="NAME",
+        is_private=True,
     )
     requests_per_second: float | None = option(
         None, "Requests a second of each tenant without an entry.", minimum=0.001
@@ -99,6 +101,7 @@ class ServerConfig(RequestLimits):
         "",
         "Folder of /v1/files and /v1/batches, which go on after a restart. Default: they are off.",
         metavar="FOLDER",
+        is_private=True,
     )
     batch_store_bytes: int = option(
         4 * 1024**3, "Bytes of all stored files together.", metavar="BYTES", minimum=1

@@ -1,4 +1,5 @@
-"""What form an answer must have. Plain data with the limits that need no parser.
+"""What form an answer must have. Plain data with the limits that need no parser and that no option
+raises.
 
 Knows no grammar library: `structured` translates and checks what is asked for here.
 """
@@ -14,10 +15,12 @@ from octavo.errors import InvalidRequest
 
 StructuredKind = Literal["json", "regex", "choice", "grammar", "json_object", "structural_tag"]
 
-MAX_SCHEMA_BYTES: Final = 64 * 1024
-MAX_GRAMMAR_BYTES: Final = 64 * 1024
-MAX_REGEX_BYTES: Final = 4 * 1024
-MAX_CHOICES: Final = 1024
+MAX_SCHEMA_BYTES: Final = 1024 * 1024
+MAX_SCHEMA_DEPTH: Final = 32
+"""Schemas within schemas."""
+MAX_GRAMMAR_BYTES: Final = 1024 * 1024
+MAX_REGEX_BYTES: Final = 64 * 1024
+MAX_CHOICES: Final = 16 * 1024
 MAX_WHITESPACE_PATTERN_BYTES: Final = 256
 KINDS: Final[tuple[StructuredKind, ...]] = (
     "json",

@@ -62,6 +62,8 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
     grammars = SequenceGrammars(
         vocab_size, lambda: load_grammar_vocabulary(locate(config), vocab_size)
     )
+    if config.preload_grammars:
+        grammars.preload()
     runner.mask_source = grammars
     return Engine(scheduler, runner, decoder, config.seed, prefix_store=store, grammars=grammars)
 

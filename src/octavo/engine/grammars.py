@@ -2,8 +2,8 @@
 
 Masks are computed in a thread of their own while the model runs; grammars are compiled in another,
 so that no mask waits for one. The grammar library and the tokenizer library load with the first
-request that has a grammar. Fails closed: a sequence whose grammar breaks can draw nothing, and its
-next `advance` says so.
+request that has a grammar, unless somebody calls `preload`. Fails closed: a sequence whose grammar
+breaks can draw nothing, and its next `advance` says so.
 """
 
 from __future__ import annotations
@@ -63,6 +63,11 @@ class SequenceGrammars:
             else:
                 self._matchers[sequence.key] = self._compiler.submit(_copy, first)
 
+    def preload(self) -> None:
+        """Take in the vocabulary now. The library holds the interpreter's lock for a part of that,
+        so that no other thread gets on: better before there is anybody to wait."""
+        self._compiler.submit(self._loaded_vocabulary).result()
+
     def compiling(self, sequence: Sequence) -> Future[GrammarMatcher]:
         """Is done when the sequence may run; has an exception if it can never be held to its
         grammar."""
@@ -97,12 +102,15 @@ class SequenceGrammars:
         from octavo.structured.matcher import GrammarMatcher
 
         try:
-            if self._vocabulary is None:
-                self._vocabulary = self._load_vocabulary()
-            return GrammarMatcher.compile(self._vocabulary, grammar)
+            return GrammarMatcher.compile(self._loaded_vocabulary(), grammar)
         except Exception:
             logger.exception("a grammar could not be compiled")
             raise
+
+    def _loaded_vocabulary(self) -> GrammarVocabulary:
+        if self._vocabulary is None:
+            self._vocabulary = self._load_vocabulary()
+        return self._vocabulary
 
     def _fill(self, rows: dict[tuple[str, int], Future[GrammarMatcher]]) -> TokenMasks:
         """Compiled before: their sequences run only then."""

@@ -1,7 +1,7 @@
 """Tries grammars in a process that can be killed, and remembers what came out.
 
-Blocks for up to a second: not for an event loop. Knows no engine: what passes here is text that the
-engine compiles again, within the same limits.
+Blocks for as long as a grammar may take: not for an event loop. Knows no engine: what passes here
+is text that the engine compiles again, within the same limits.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from typing import IO, Final, cast
 
 import msgspec
 
+from octavo.config.front_limits import FrontLimits
 from octavo.errors import InvalidRequest, OctavoError
-from octavo.structured.frames import COMPILE_SECONDS, HEADER_BYTES, Answer, frame, frame_size
+from octavo.structured.frames import HEADER_BYTES, Answer, WorkerLimits, frame, frame_size
 from octavo.structured.task import GrammarTask
+from octavo.structured.task_limits import check_sizes
 
 COMMAND: Final = (sys.executable, "-m", "octavo.structured.worker")
 START_SECONDS: Final = 20.0
-CACHE_BYTES: Final = 16 << 20
 
 
 class WorkerFailed(OctavoError):
@@ -39,9 +40,12 @@ class GrammarCompiler:
     `command` is for tests.
     """
 
-    def __init__(self, *, cache_bytes: int = CACHE_BYTES, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, limits: FrontLimits | None = None, *, command: Sequence[str] = COMMAND
+    ) -> None:
+        self._limits = limits or FrontLimits()
         self._command = tuple(command)
-        self._cache = _AnswerCache(cache_bytes)
+        self._cache = _AnswerCache(self._limits.grammar_cache_bytes)
         self._lock = threading.Lock()
         self._worker: _Worker | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="grammar-compiler")
@@ -49,6 +53,7 @@ class GrammarCompiler:
     def compile(self, task: GrammarTask) -> str:
         """The text of a grammar that compiles. Raises `InvalidRequest`, naming the field and the
         place in it. What took too long is not remembered: the machine may have been busy."""
+        check_sizes(task, self._limits)
         body = msgspec.msgpack.encode(task)
         answer = self._cache.get(body)
         if answer is None:
@@ -60,11 +65,12 @@ class GrammarCompiler:
     def start(self, task: GrammarTask) -> Future[str]:
         """As `compile`, but at once: with the outcome if it is known, else with one to come, in the
         order of the calls. May be cancelled before its turn."""
-        answer = self._cache.get(msgspec.msgpack.encode(task))
-        if answer is None:
-            return self._thread.submit(self.compile, task)
         known: Future[str] = Future()
         try:
+            check_sizes(task, self._limits)
+            answer = self._cache.get(msgspec.msgpack.encode(task))
+            if answer is None:
+                return self._thread.submit(self.compile, task)
             known.set_result(_grammar_of(answer))
         except InvalidRequest as error:
             known.set_exception(error)
@@ -76,7 +82,7 @@ class GrammarCompiler:
             self._drop_worker()
 
     def _ask(self, body: bytes, task: GrammarTask) -> Answer:
-        worker = self._worker or _Worker(self._command)
+        worker = self._worker or _Worker(self._command, self._limits)
         self._worker = worker
         try:
             return msgspec.msgpack.decode(worker.ask(body), type=Answer)
@@ -100,9 +106,16 @@ def _grammar_of(answer: Answer) -> str:
 class _Worker:
     """One process. Raises `OctavoError` if it does not start."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], limits: FrontLimits) -> None:
+        self._seconds = limits.grammar_seconds
+        given = WorkerLimits(
+            limits.grammar_seconds, limits.grammar_memory_bytes, limits.max_schema_depth
+        )
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [*command, msgspec.json.encode(given).decode()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
         )
         self.close = weakref.finalize(self, _end, self._process)
         try:
@@ -119,7 +132,7 @@ class _Worker:
             sink.flush()
         except OSError:
             raise WorkerFailed("the process that checks grammars has ended") from None
-        return self._read_frame(COMPILE_SECONDS)
+        return self._read_frame(self._seconds)
 
     def _read_frame(self, seconds: float) -> bytes:
         deadline = time.monotonic() + seconds
@@ -132,10 +145,15 @@ class _Worker:
         while len(data) < size:
             left = max(0.0, deadline - time.monotonic())
             if not select.select([source], [], [], left)[0]:
-                raise WorkerFailed("takes too long to compile; it must be simpler")
+                raise WorkerFailed(
+                    "takes too long to compile (see --grammar-seconds); it must be simpler"
+                )
             chunk = source.raw.read(size - len(data))  # type: ignore[attr-defined]
             if not chunk:
-                raise WorkerFailed("takes too much memory to compile; it must be simpler")
+                raise WorkerFailed(
+                    "takes too much memory to compile (see --grammar-memory-bytes); it must be"
+                    " simpler"
+                )
             data += chunk
         return data
 

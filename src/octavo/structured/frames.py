@@ -9,8 +9,14 @@ from typing import Final
 import msgspec
 
 HEADER_BYTES: Final = 4
-COMPILE_SECONDS: Final = 1.0
-COMPILE_BYTES: Final = 256 << 20
+
+
+class WorkerLimits(msgspec.Struct, frozen=True):
+    """What one grammar may take; the worker's command line ends with it, as JSON."""
+
+    seconds: float
+    memory_bytes: int
+    max_schema_depth: int
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from octavo.core.structured_outputs import MAX_SCHEMA_DEPTH
 from octavo.errors import InvalidRequest
 
-MAX_SCHEMA_DEPTH: Final = 32
-"""Schemas within schemas."""
 ONE_SCHEMA: Final = frozenset({"additionalProperties", "items"})
 LISTS_OF_SCHEMAS: Final = frozenset({"prefixItems", "anyOf", "oneOf", "allOf"})
 MAPS_OF_SCHEMAS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
@@ -34,16 +33,16 @@ class SchemaError(InvalidRequest):
         super().__init__(f"JSON schema at {pointer or '/'}: {what}", param=param)
 
 
-def subschemas(root: object) -> Iterator[Subschema]:
-    """The schema and all that are in it, outer ones first. Raises `SchemaError` below 32 levels
-    and for what should hold schemas and does not."""
+def subschemas(root: object, max_depth: int = MAX_SCHEMA_DEPTH) -> Iterator[Subschema]:
+    """The schema and all that are in it, outer ones first. Raises `SchemaError` below `max_depth`
+    levels and for what should hold schemas and does not."""
     level = [Subschema("", root)]
-    for _ in range(MAX_SCHEMA_DEPTH):
+    for _ in range(max_depth):
         yield from level
         level = [child for one in level for child in _children(one)]
         if not level:
             return
-    raise SchemaError(level[0].pointer, f"more than {MAX_SCHEMA_DEPTH} schemas in each other")
+    raise SchemaError(level[0].pointer, f"more than {max_depth} schemas in each other")
 
 
 def _children(one: Subschema) -> Iterator[Subschema]:

@@ -1,4 +1,4 @@
-"""The process that tries grammars: `python -m octavo.structured.worker`, started by
+"""The process that tries grammars: `python -m octavo.structured.worker LIMITS`, started by
 `structured.compiler`.
 
 Reads frames from standard input and answers each on standard output, until the input ends. A
@@ -16,17 +16,11 @@ import msgspec
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from octavo.errors import InvalidRequest
-from octavo.structured.frames import (
-    COMPILE_BYTES,
-    COMPILE_SECONDS,
-    HEADER_BYTES,
-    Answer,
-    frame,
-    frame_size,
-)
+from octavo.structured.frames import HEADER_BYTES, Answer, WorkerLimits, frame, frame_size
 from octavo.structured.grammar_text import task_grammar
 from octavo.structured.limits import parser_limits
 from octavo.structured.task import GrammarTask
+from octavo.structured.task_limits import check_depths
 
 _EXTRA_SECONDS: Final = 1.0
 """The parent ends a worker that takes too long. One whose parent is gone ends itself."""
@@ -49,8 +43,9 @@ def write_frame(stream: BinaryIO, body: bytes) -> None:
     stream.flush()
 
 
-def answer_to(task: GrammarTask, tokenizer: LLTokenizer) -> Answer:
+def answer_to(task: GrammarTask, tokenizer: LLTokenizer, max_schema_depth: int) -> Answer:
     try:
+        check_depths(task, max_schema_depth)
         grammar = task_grammar(task)
         _try(grammar, task.param, tokenizer)
     except InvalidRequest as error:
@@ -80,27 +75,28 @@ def _try(grammar: str, param: str, tokenizer: LLTokenizer) -> None:
         )
 
 
-def _limit_memory() -> None:
+def _limit_memory(num_bytes: int) -> None:
     with open("/proc/self/statm") as file:  # noqa: PTH123 - no file of the user's
         num_pages = int(file.read().split()[0])
-    size = num_pages * resource.getpagesize() + COMPILE_BYTES
+    size = num_pages * resource.getpagesize() + num_bytes
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def serve(source: BinaryIO, sink: BinaryIO) -> None:
+def serve(source: BinaryIO, sink: BinaryIO, limits: WorkerLimits) -> None:
     tokenizer = LLTokenizer(TokenizerWrapper(_Bytes()))
     decoder = msgspec.msgpack.Decoder(GrammarTask)
-    _limit_memory()
+    _limit_memory(limits.memory_bytes)
     write_frame(sink, b"")
     while header := source.read(HEADER_BYTES):
         body = source.read(frame_size(header))
-        signal.setitimer(signal.ITIMER_REAL, COMPILE_SECONDS + _EXTRA_SECONDS)
-        answer = answer_to(decoder.decode(body), tokenizer)
+        signal.setitimer(signal.ITIMER_REAL, limits.seconds + _EXTRA_SECONDS)
+        answer = answer_to(decoder.decode(body), tokenizer, limits.max_schema_depth)
         signal.setitimer(signal.ITIMER_REAL, 0)
         write_frame(sink, msgspec.msgpack.encode(answer))
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    serve(sys.stdin.buffer, sys.stdout.buffer)
+    given = msgspec.json.decode(sys.argv[1], type=WorkerLimits)
+    serve(sys.stdin.buffer, sys.stdout.buffer, given)

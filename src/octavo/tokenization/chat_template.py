@@ -13,6 +13,7 @@ from typing import Final
 import jinja2
 from jinja2 import meta, nodes
 
+from octavo.config.front_limits import FrontLimits
 from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization.messages import Message, map_texts, prepare_messages
 from octavo.tokenization.template_budget import Budget
@@ -20,9 +21,9 @@ from octavo.tokenization.template_cage import MAX_TEMPLATE_CHARS, TemplateCage
 from octavo.tokenization.template_filters import BUDGET, time_formatter
 
 OUTPUT_FACTOR: Final = 4
-OUTPUT_CHARS: Final = 1 << 16
-"""A rendering may be this much longer than OUTPUT_FACTOR times the messages."""
+"""A rendering may be so many times longer than the messages, and some characters more."""
 
+DEFAULT_LIMITS: Final = FrontLimits()
 _KEY: Final = "tokenizer.chat_template"
 _SPECIAL_TOKENS: Final = ("bos", "eos", "unknown", "padding")
 _VARIABLES: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
@@ -33,7 +34,8 @@ class ChatTemplate:
     `variables` are the names that it asks for.
 
     `special_tokens` maps variables such as "bos_token" to spellings. `now` is the clock of
-    `strftime_now`.
+    `strftime_now`. With `keeps_parts` a message's content may be a list of parts, without it is one
+    text; None: as the template looks.
     """
 
     def __init__(
@@ -42,6 +44,8 @@ class ChatTemplate:
         special_tokens: Mapping[str, str],
         *,
         now: Callable[[], datetime] = datetime.now,
+        limits: FrontLimits = DEFAULT_LIMITS,
+        keeps_parts: bool | None = None,
     ) -> None:
         if len(source) > MAX_TEMPLATE_CHARS:
             raise TemplateError(
@@ -52,7 +56,8 @@ class ChatTemplate:
         try:
             tree = cage.parse(source)
             self.variables = frozenset(meta.find_undeclared_variables(tree))
-            self._keeps_parts = _loops_over_content(tree)
+            loops = _loops_over_content(tree)
+            self._keeps_parts = loops if keeps_parts is None else keeps_parts
             self._template = cage.from_string(tree)
         except TemplateError:
             raise
@@ -64,21 +69,31 @@ class ChatTemplate:
             raise TemplateError("the chat template is nested too deeply") from None
         self.source = source
         self._special_tokens = dict(special_tokens)
+        self._limits = limits
 
     @classmethod
     def from_gguf(
-        cls, metadata: Mapping[str, object], source: object = "model file"
+        cls,
+        metadata: Mapping[str, object],
+        source: object = "model file",
+        *,
+        text: str | None = None,
+        limits: FrontLimits = DEFAULT_LIMITS,
+        keeps_parts: bool | None = None,
     ) -> ChatTemplate | None:
-        """The template of a model file, None if it has none. `source` names the file in errors.
+        """The template of a model file, None if it has none; or another `text` with the file's
+        special tokens. `source` names what holds it in errors.
 
         Raises `TokenizerError`: a template that cannot be used is the file's fault, no client's.
         """
-        text = metadata.get(_KEY)
-        if text is None:
+        found: object = text
+        if found is None:
+            found, source = metadata.get(_KEY), f"{source}: {_KEY}"
+        if found is None:
             return None
-        if not isinstance(text, str):
-            kind = type(text).__name__
-            raise TokenizerError(f"{source}: {_KEY} is of type {kind}; a text is allowed")
+        if not isinstance(found, str):
+            kind = type(found).__name__
+            raise TokenizerError(f"{source} is of type {kind}; a text is allowed")
         tokens = metadata.get("tokenizer.ggml.tokens")
         special = {}
         for name, variable in zip(_SPECIAL_TOKENS, _VARIABLES, strict=True):
@@ -86,9 +101,9 @@ class ChatTemplate:
             if isinstance(tokens, list) and isinstance(token_id, int) and token_id < len(tokens):
                 special[variable] = str(tokens[token_id])
         try:
-            return cls(text, special)
+            return cls(found, special, limits=limits, keeps_parts=keeps_parts)
         except TemplateError as error:
-            raise TokenizerError(f"{source}: {_KEY}: {error.message}") from None
+            raise TokenizerError(f"{source}: {error.message}") from None
 
     def render(
         self,
@@ -110,7 +125,7 @@ class ChatTemplate:
             keeps_parts=self._keeps_parts,
             knows_developer="developer" in self.source,
         )
-        budget = Budget(OUTPUT_FACTOR * _num_chars([prepared, kwargs]) + OUTPUT_CHARS)
+        budget = self._budget([prepared, kwargs])
         variables = {
             "tools": None,
             "documents": None,
@@ -131,6 +146,10 @@ class ChatTemplate:
                 f"the chat template failed: {type(error).__name__}: {error!s:.300}",
                 param="messages",
             ) from None
+
+    def _budget(self, given: Sequence[object]) -> Budget:
+        limits = self._limits
+        return Budget(OUTPUT_FACTOR * _num_chars(given) + limits.template_output_chars, limits)
 
     def _run(self, variables: Mapping[str, object], budget: Budget) -> str:
         chunks: list[str] = []

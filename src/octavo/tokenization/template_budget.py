@@ -14,23 +14,24 @@ from typing import Final
 
 from jinja2 import Undefined
 
+from octavo.config.front_limits import FrontLimits
 from octavo.errors import TemplateError
 
-MAX_SECONDS: Final = 0.25
-"""Of this thread's processor time, so that a busy machine fails no honest template."""
 MAX_WRITTEN_CHARS: Final = 1 << 24
-MAX_ITEMS: Final = 1 << 17
 MAX_INT_BITS: Final = 128
 
 
 class Budget:
-    """`max_chars` bounds the output and every string on the way to it."""
+    """`max_chars` bounds the output and every string on the way to it. Seconds are those of this
+    thread's processor time, so that a busy machine fails no honest template."""
 
-    def __init__(self, max_chars: int) -> None:
+    def __init__(self, max_chars: int, limits: FrontLimits) -> None:
         self.max_chars = max_chars
+        self._max_items = limits.template_items
+        self._max_seconds = limits.template_seconds
         self._written_chars = 0
         self._weights: dict[int, tuple[object, tuple[int, int]]] = {}
-        self._deadline = time.thread_time() + MAX_SECONDS
+        self._deadline = time.thread_time() + self._max_seconds
 
     def tick(self, chars: int = 0) -> None:
         """One loop pass, call or piece of output, which writes `chars` characters."""
@@ -40,21 +41,25 @@ class Budget:
                 f"the chat template writes more than {MAX_WRITTEN_CHARS} characters"
             )
         if time.thread_time() > self._deadline:
-            raise TemplateError(f"the chat template takes more than {MAX_SECONDS} seconds")
+            raise TemplateError(
+                f"the chat template takes more than {self._max_seconds} seconds"
+                " (see --template-seconds)"
+            )
 
     def chars(self, count: int) -> None:
         """A string of `count` characters is about to be made."""
         if count > self.max_chars:
             raise TemplateError(
                 f"the chat template makes a text of {count} characters; at most "
-                f"{self.max_chars} are allowed for these messages"
+                f"{self.max_chars} are allowed for these messages (see --template-output-chars)"
             )
 
     def items(self, count: int) -> None:
-        """A list of `count` items is about to be made."""
-        if count > MAX_ITEMS:
+        """A list of `count` items is about to be made or counted over."""
+        if count > self._max_items:
             raise TemplateError(
-                f"the chat template makes a list of {count} items; {MAX_ITEMS} are allowed"
+                f"the chat template makes a list of {count} items; {self._max_items} are allowed"
+                " (see --template-items)"
             )
 
     def value(self, value: object) -> None:

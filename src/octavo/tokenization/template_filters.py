@@ -26,7 +26,6 @@ from octavo.tokenization.template_budget import Budget, joined_chars
 BUDGET: Final = " budget"
 """The budget's name among a template's variables: no template can spell a name with a space."""
 
-MAX_RANGE: Final = 100_000
 MAX_INDENT: Final = 16
 
 Filter = Callable[..., object]
@@ -324,12 +323,10 @@ def raise_exception(message: object) -> None:
     raise TemplateError(str(message)[:1000], param="messages", code="chat_template_refused")
 
 
-def bounded_range(*bounds: int) -> range:
+@pass_context
+def bounded_range(context: Context, *bounds: int) -> range:
     numbers = range(*bounds)
-    if len(numbers) > MAX_RANGE:
-        raise TemplateError(
-            f"the chat template counts over {len(numbers)} numbers; {MAX_RANGE} are allowed"
-        )
+    budget_of(context).items(len(numbers))
     return numbers
 
 

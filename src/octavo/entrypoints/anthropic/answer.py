@@ -31,13 +31,13 @@ from octavo.entrypoints.anthropic.objects import (
     ThinkingContent,
     ToolUseContent,
 )
-from octavo.entrypoints.openai.batches.disk import new_name
-from octavo.entrypoints.openai.chat_turn import ChatTurn
-from octavo.entrypoints.openai.errors import ErrorDetail, json_response
-from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.parsed_answers import AnswerDelta, ParsedAnswers
-from octavo.entrypoints.openai.responses import FinishReason, Usage
-from octavo.entrypoints.openai.streaming import named_event
+from octavo.entrypoints.openai.bodies.ids import new_id
+from octavo.entrypoints.openai.chat.parsed_answers import AnswerDelta, ParsedAnswers
+from octavo.entrypoints.openai.chat.turn import ChatTurn
+from octavo.entrypoints.openai.generation.objects import FinishReason, Usage
+from octavo.entrypoints.openai.http.errors import ErrorDetail, json_response
+from octavo.entrypoints.openai.http.streaming import named_event
+from octavo.entrypoints.openai.intake.open_requests import Generation
 from octavo.parsing.events import (
     ArgumentsDelta,
     ContentDelta,
@@ -161,7 +161,7 @@ class MessageMaker:
 
 class MessageAnswer:
     def __init__(self, turn: ChatTurn, model: str) -> None:
-        self.id = new_name("msg_")
+        self.id = new_id("msg_")
         self._turn = turn
         self._model = model
 

@@ -6,7 +6,7 @@ from octavo.entrypoints.anthropic import routes
 from octavo.entrypoints.anthropic.errors import MessageErrorBody, message_error
 from octavo.entrypoints.anthropic.objects import Message, MessageEvent, TokenCount
 from octavo.entrypoints.anthropic.request import CountTokensRequest, MessagesRequest
-from octavo.entrypoints.openai.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
 
 MESSAGE_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(

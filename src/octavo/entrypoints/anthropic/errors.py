@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from octavo.entrypoints.openai.errors import ErrorDetail
+from octavo.entrypoints.openai.http.errors import ErrorDetail
 
 _TYPES: Mapping[str, str] = MappingProxyType(
     {

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from octavo.entrypoints.openai.body import EngineBody, Unsupported
-from octavo.entrypoints.openai.structured_fields import Document
+from octavo.entrypoints.openai.bodies.body import EngineBody, Unsupported
+from octavo.entrypoints.openai.generation.structured_fields import Document
 
 Block = dict[str, Any]
 """What its `type` says it is; read by `translate`."""

@@ -9,12 +9,12 @@ from octavo.entrypoints.anthropic.answer import MessageAnswer
 from octavo.entrypoints.anthropic.objects import TokenCount
 from octavo.entrypoints.anthropic.request import CountTokensRequest, MessagesRequest, PromptBody
 from octavo.entrypoints.anthropic.translate import chat_request, in_terms_of_messages
-from octavo.entrypoints.openai.answers import respond
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.chat_turn import ChatTurn
-from octavo.entrypoints.openai.context import Incoming, receive_body
-from octavo.entrypoints.openai.errors import json_response
-from octavo.entrypoints.openai.request_limits import check_limits
+from octavo.entrypoints.openai.bodies.limits import check_limits
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.turn import ChatTurn
+from octavo.entrypoints.openai.generation.answers import respond
+from octavo.entrypoints.openai.http.errors import json_response
+from octavo.entrypoints.openai.intake.context import Incoming, receive_body
 
 
 async def create_message(request: Request) -> Response:

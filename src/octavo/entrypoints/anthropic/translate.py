@@ -19,19 +19,19 @@ from octavo.entrypoints.anthropic.request import (
     ToolChoice,
     ToolParam,
 )
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.context import ServerContext
-from octavo.entrypoints.openai.structured_fields import (
-    Document,
-    JsonSchemaFormat,
-    ResponseFormat,
-)
-from octavo.entrypoints.openai.tool_fields import (
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.tool_fields import (
     FunctionBody,
     FunctionName,
     ToolBody,
     ToolChoiceBody,
 )
+from octavo.entrypoints.openai.generation.structured_fields import (
+    Document,
+    JsonSchemaFormat,
+    ResponseFormat,
+)
+from octavo.entrypoints.openai.intake.context import ServerContext
 from octavo.errors import InvalidRequest, RequestError, UnsupportedParameter
 
 MIN_BUDGET_TOKENS = 1024

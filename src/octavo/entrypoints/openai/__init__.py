@@ -1,0 +1,1 @@
+"""The OpenAI-compatible server. Here: what puts its rooms together and runs them."""

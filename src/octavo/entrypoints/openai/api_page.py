@@ -14,14 +14,14 @@ from typing import cast
 import msgspec
 
 from octavo.core.ranges import Range
-from octavo.entrypoints.openai.body import EngineBody, RequestBody, Unsupported
-from octavo.entrypoints.openai.endpoint import Endpoint
+from octavo.entrypoints.openai.bodies.body import EngineBody, RequestBody, Unsupported
+from octavo.entrypoints.openai.bodies.decode import neutral_values
+from octavo.entrypoints.openai.bodies.field_ranges import FIELD_RANGES
+from octavo.entrypoints.openai.bodies.strict_json import Json
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
-from octavo.entrypoints.openai.field_ranges import FIELD_RANGES
-from octavo.entrypoints.openai.generation_request import GenerationRequest
-from octavo.entrypoints.openai.openapi import error_statuses
-from octavo.entrypoints.openai.requests import neutral_values
-from octavo.entrypoints.openai.strict_json import Json
+from octavo.entrypoints.openai.generation.request import GenerationRequest
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.openapi import error_statuses
 
 Schema = dict[str, Json]
 _MODULE = re.compile(r"\w+\.")

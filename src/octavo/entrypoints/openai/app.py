@@ -14,13 +14,10 @@ from octavo.config.tenants import Tenants
 from octavo.engine.client import EngineClient
 from octavo.engine.input_processor import InputProcessor
 from octavo.engine.step_log import StepLog
-from octavo.entrypoints.openai.admission import TIMEOUT_HEADER, FrontObserver
-from octavo.entrypoints.openai.auth import ERROR_SHAPE, KEY_HEADER, Guard, GuardedRoute
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.context import ModelInfo, ServerContext
-from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.endpoints import ENDPOINTS
-from octavo.entrypoints.openai.errors import (
+from octavo.entrypoints.openai.http.auth import ERROR_SHAPE, KEY_HEADER, Guard, GuardedRoute
+from octavo.entrypoints.openai.http.errors import (
     INTERNAL_ERROR,
     ErrorBody,
     ErrorDetail,
@@ -29,10 +26,13 @@ from octavo.entrypoints.openai.errors import (
     json_response,
     openai_error,
 )
-from octavo.entrypoints.openai.open_requests import OpenRequests, PatientShare
-from octavo.entrypoints.openai.openapi import ApiDocument
-from octavo.entrypoints.openai.request_id import REQUEST_ID_HEADER, Application
+from octavo.entrypoints.openai.http.request_id import REQUEST_ID_HEADER, Application
+from octavo.entrypoints.openai.intake.admission import TIMEOUT_HEADER, FrontObserver
+from octavo.entrypoints.openai.intake.context import ModelInfo, ServerContext
+from octavo.entrypoints.openai.intake.open_requests import OpenRequests, PatientShare
 from octavo.entrypoints.openai.responses_api.store import ResponseStore
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.openapi import ApiDocument
 from octavo.errors import RequestError
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.scheduler.admission.admission import Admission
@@ -52,7 +52,7 @@ def build_app(
     order: QueueOrder | None = None,
     batches: BatchService | None = None,
 ) -> Application:
-    """The application of one served model. `app.state.context` holds what its routes use. `order`:
+    """The application of one served model. `app.state` holds what its routes use. `order`:
     in which the engine admits those who wait; that of arrival unless given. Without `batches` the
     routes of files and batches say that they are off.
 
@@ -73,9 +73,9 @@ def build_app(
         tenants,
         open_requests,
         steps,
-        ResponseStore(options.response_store_bytes, options.response_store_count),
-        batches,
     )
+    app.state.batches = batches
+    app.state.responses = ResponseStore(options.response_store_bytes, options.response_store_count)
     app.state.guard = Guard(options, tenants, None if batches is None else batches.pepper)
     app.state.document = ApiDocument(ENDPOINTS)
     app.add_exception_handler(RequestError, _request_error)

@@ -9,7 +9,6 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from octavo.engine.step_log import StepReport
 from octavo.entrypoints.anthropic.endpoints import MESSAGE_ENDPOINTS
-from octavo.entrypoints.openai import responses, utility_routes
 from octavo.entrypoints.openai.batches import batch_routes, file_routes
 from octavo.entrypoints.openai.batches.objects import (
     Batch,
@@ -18,20 +17,29 @@ from octavo.entrypoints.openai.batches.objects import (
     FileObject,
     UploadForm,
 )
-from octavo.entrypoints.openai.batches.paging import Page
-from octavo.entrypoints.openai.chat import create_chat_completion
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.completion_request import CompletionRequest
-from octavo.entrypoints.openai.completions import create_completion
-from octavo.entrypoints.openai.endpoint import Endpoint
-from octavo.entrypoints.openai.openapi import show_document
-from octavo.entrypoints.openai.pooling_endpoints import POOLING_ENDPOINTS
+from octavo.entrypoints.openai.bodies.paging import Page
+from octavo.entrypoints.openai.chat.objects import ChatBody, ChatChunk, RenderedBody
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.routes import create_chat_completion, render_chat
+from octavo.entrypoints.openai.completions.objects import CompletionBody
+from octavo.entrypoints.openai.completions.request import CompletionRequest
+from octavo.entrypoints.openai.completions.routes import create_completion
+from octavo.entrypoints.openai.pooling.endpoints import POOLING_ENDPOINTS
 from octavo.entrypoints.openai.responses_api.endpoints import RESPONSE_ENDPOINTS
-from octavo.entrypoints.openai.utility_requests import (
-    AbortBody,
-    DetokenizeRequest,
-    TokenizeRequest,
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
+from octavo.entrypoints.openai.schema.openapi import show_document
+from octavo.entrypoints.openai.utility import routes
+from octavo.entrypoints.openai.utility.objects import (
+    AbortedBody,
+    DetokenizeBody,
+    LoadBody,
+    ModelCard,
+    ModelList,
+    ServerInfoBody,
+    TokenizeBody,
+    VersionBody,
 )
+from octavo.entrypoints.openai.utility.request import AbortBody, DetokenizeRequest, TokenizeRequest
 
 _PAGE: tuple[tuple[str, object], ...] = (
     ("limit", Annotated[int, msgspec.Meta(ge=1, le=100)]),
@@ -47,8 +55,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=create_chat_completion,
         summary="Answer a conversation.",
         request=ChatRequest,
-        answer=responses.ChatBody,
-        event=responses.ChatChunk,
+        answer=ChatBody,
+        event=ChatChunk,
     ),
     Endpoint(
         method="POST",
@@ -56,8 +64,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         handler=create_completion,
         summary="Continue a text or token ids.",
         request=CompletionRequest,
-        answer=responses.CompletionBody,
-        event=responses.CompletionBody,
+        answer=CompletionBody,
+        event=CompletionBody,
     ),
     *POOLING_ENDPOINTS,
     *RESPONSE_ENDPOINTS,
@@ -141,54 +149,79 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/v1/models",
-        handler=utility_routes.list_models,
+        handler=routes.list_models,
         summary="The names of the served model.",
-        answer=responses.ModelList,
+        answer=ModelList,
     ),
     Endpoint(
         method="GET",
         path="/v1/models/{model:path}",
-        handler=utility_routes.show_model,
+        handler=routes.show_model,
         summary="One of them.",
-        answer=responses.ModelCard,
+        answer=ModelCard,
         statuses=(404,),
     ),
     Endpoint(
         method="POST",
         path="/tokenize",
-        handler=utility_routes.tokenize,
+        handler=routes.tokenize,
         summary="The token ids of a text or a conversation.",
         request=TokenizeRequest,
-        answer=responses.TokenizeBody,
+        answer=TokenizeBody,
+    ),
+    *(
+        Endpoint(
+            method="POST",
+            path=path,
+            handler=render_chat,
+            summary="What the model would read of a chat completion; nothing is generated.",
+            request=ChatRequest,
+            answer=RenderedBody,
+        )
+        for path in ("/v1/chat/completions/render", "/apply-template")
     ),
     Endpoint(
         method="POST",
         path="/detokenize",
-        handler=utility_routes.detokenize,
+        handler=routes.detokenize,
         summary="The text of token ids.",
         request=DetokenizeRequest,
-        answer=responses.DetokenizeBody,
+        answer=DetokenizeBody,
     ),
     Endpoint(
         method="POST",
         path="/abort_requests",
-        handler=utility_routes.abort_requests,
+        handler=routes.abort_requests,
         summary="End requests by id; their clients get what there is.",
         request=AbortBody,
-        answer=responses.AbortedBody,
+        answer=AbortedBody,
     ),
     Endpoint(
         method="POST",
         path="/reset_prefix_cache",
-        handler=utility_routes.reset_prefix_cache,
+        handler=routes.reset_prefix_cache,
         summary="Forget all cached prompt beginnings.",
     ),
     Endpoint(
         method="GET",
         path="/version",
-        handler=utility_routes.version,
+        handler=routes.version,
         summary="The version of octavo.",
-        answer=responses.VersionBody,
+        answer=VersionBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/load",
+        handler=routes.load,
+        summary="How many requests are being answered.",
+        answer=LoadBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/server_info",
+        handler=routes.server_info,
+        summary="The options of engine and server, without keys and places.",
+        answer=ServerInfoBody,
     ),
     Endpoint(
         method="GET",
@@ -200,21 +233,21 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/metrics",
-        handler=utility_routes.metrics,
+        handler=routes.metrics,
         summary="Metrics for Prometheus.",
         text_type=CONTENT_TYPE_LATEST.partition(";")[0],
     ),
     Endpoint(
         method="GET",
         path="/steps",
-        handler=utility_routes.steps,
+        handler=routes.steps,
         summary="The engine's latest steps, and how long they took.",
         answer=StepReport,
     ),
     Endpoint(
         method="GET",
         path="/health",
-        handler=utility_routes.health,
+        handler=routes.health,
         summary="200 while the engine answers and the server takes requests, else 503.",
         is_public=True,
         statuses=(503,),
@@ -222,7 +255,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         method="GET",
         path="/ping",
-        handler=utility_routes.health,
+        handler=routes.health,
         summary="As /health.",
         is_public=True,
         statuses=(503,),

@@ -13,8 +13,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from octavo.config.server import ServerConfig
-from octavo.entrypoints.openai.context import ServerContext
-from octavo.entrypoints.openai.http_protocol import BoundedProtocol
+from octavo.entrypoints.openai.http.protocol import BoundedProtocol
+from octavo.entrypoints.openai.intake.context import ServerContext
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from octavo.engine.front import Front, load_front
 from octavo.entrypoints.openai.app import build_app
 from octavo.entrypoints.openai.batches.line_call import LineCaller
 from octavo.entrypoints.openai.batches.service import BatchService
-from octavo.entrypoints.openai.context import ModelInfo
 from octavo.entrypoints.openai.http_server import DrainingServer
+from octavo.entrypoints.openai.intake.context import ModelInfo
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import Dialects, dialects_of
 from octavo.scheduler.admission.queue_order import queue_order
@@ -51,6 +51,7 @@ class ServedApp:
             max_model_len=max_model_len,
             max_num_seqs=resolved.max_num_seqs,
             created=int(time.time()),
+            config=resolved,
             takes_priority=_takes_priority(resolved),
             dialects=_dialects(front, options),
         )

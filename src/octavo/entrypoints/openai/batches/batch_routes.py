@@ -8,13 +8,13 @@ import time
 from starlette.requests import Request
 from starlette.responses import Response
 
-from octavo.entrypoints.openai.batches.disk import new_name
 from octavo.entrypoints.openai.batches.file_routes import checked_expiry, service_of
 from octavo.entrypoints.openai.batches.line_call import ENDPOINTS
 from octavo.entrypoints.openai.batches.objects import Batch, BatchRecord, CreateBatch
-from octavo.entrypoints.openai.batches.paging import check_query, page_of
-from octavo.entrypoints.openai.context import receive_body
-from octavo.entrypoints.openai.errors import json_response
+from octavo.entrypoints.openai.bodies.ids import new_id
+from octavo.entrypoints.openai.bodies.paging import check_query, page_of
+from octavo.entrypoints.openai.http.errors import json_response
+from octavo.entrypoints.openai.intake.context import receive_body
 from octavo.errors import InvalidRequest
 
 WINDOW = re.compile(r"([1-9]\d{0,2})([mhd])")
@@ -38,7 +38,7 @@ async def create_batch(request: Request) -> Response:
     service.files.get(incoming.tenant, body.input_file_id, param="input_file_id")
     created_at = int(time.time())
     batch = Batch(
-        id=new_name("batch_"),
+        id=new_id("batch_"),
         endpoint=body.endpoint,
         model=body.model or incoming.context.model.names[0],
         input_file_id=body.input_file_id,
@@ -50,8 +50,8 @@ async def create_batch(request: Request) -> Response:
     record = BatchRecord(
         tenant=incoming.tenant,
         batch=batch,
-        output_id=new_name("file-"),
-        error_id=new_name("file-"),
+        output_id=new_id("file-"),
+        error_id=new_id("file-"),
         output_expires_seconds=(
             None if expiry is None else checked_expiry(expiry.seconds, "output_expires_after")
         ),

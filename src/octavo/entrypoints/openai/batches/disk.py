@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import uuid
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
@@ -15,11 +14,6 @@ from octavo.errors import ConfigError
 
 Kind = TypeVar("Kind")
 PEPPER_BYTES = 32
-
-
-def new_name(prefix: str) -> str:
-    """An id that is also the name of a file: nothing in it comes from a client."""
-    return f"{prefix}{uuid.uuid4().hex}"
 
 
 def write_json(path: Path, value: object) -> None:

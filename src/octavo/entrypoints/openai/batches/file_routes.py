@@ -7,11 +7,10 @@ from starlette.responses import FileResponse, Response
 
 from octavo.entrypoints.openai.batches.file_store import FileStore
 from octavo.entrypoints.openai.batches.objects import FileDeleted, FileObject, StoredFile
-from octavo.entrypoints.openai.batches.paging import check_query, page_of
 from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.batches.upload import Upload, receive_upload
-from octavo.entrypoints.openai.context import ServerContext
-from octavo.entrypoints.openai.errors import json_response
+from octavo.entrypoints.openai.bodies.paging import check_query, page_of
+from octavo.entrypoints.openai.http.errors import json_response
 from octavo.errors import InvalidRequest, NotFound, RequestTooLarge, UnsupportedParameter
 
 PURPOSE = "batch"
@@ -23,12 +22,12 @@ MAX_PAGE = 10_000
 
 def service_of(request: Request) -> BatchService:
     """Raises `NotFound` where there is none."""
-    context: ServerContext = request.app.state.context
-    if context.batches is None:
+    service: BatchService | None = request.app.state.batches
+    if service is None:
         raise NotFound(
             "files and batches are off; the server needs --batch-dir", code="batches_are_off"
         )
-    return context.batches
+    return service
 
 
 async def create_file(request: Request) -> Response:

@@ -16,7 +16,6 @@ from typing import BinaryIO
 
 import msgspec
 
-from octavo.entrypoints.openai.batches.entries import Entry, one_by_one
 from octavo.entrypoints.openai.batches.job import Answerer
 from octavo.entrypoints.openai.batches.lines import (
     LineError,
@@ -25,6 +24,7 @@ from octavo.entrypoints.openai.batches.lines import (
     read_lines,
     read_records,
 )
+from octavo.entrypoints.openai.intake.entries import Entry, one_by_one
 
 OnRecord = Callable[[LineRecord], None]
 

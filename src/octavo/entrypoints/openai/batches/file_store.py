@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from octavo.entrypoints.openai.batches.disk import new_name, read_json, write_json
+from octavo.entrypoints.openai.batches.disk import read_json, write_json
 from octavo.entrypoints.openai.batches.objects import StoredFile
+from octavo.entrypoints.openai.bodies.ids import new_id
 from octavo.errors import InvalidRequest, NotFound, RequestTooLarge
 
 FILE_ID = re.compile(r"file-[0-9a-f]{32}")
@@ -123,7 +124,7 @@ class FileStore:
         self._sweep()
         if len(self._files) >= self.bounds.max_files:
             raise _full(f"{len(self._files)} files are stored; {self.bounds.max_files} are allowed")
-        return OpenFile(self, tenant, new_name("file-"))
+        return OpenFile(self, tenant, new_id("file-"))
 
     def reopen(self, tenant: str, file_id: str) -> OpenFile:
         """One that was begun before, perhaps by a server that is gone, to be written on."""

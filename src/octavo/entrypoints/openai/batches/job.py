@@ -15,7 +15,6 @@ from typing import Literal, Protocol
 import msgspec
 
 from octavo.entrypoints.openai.batches.batch_store import BatchStore
-from octavo.entrypoints.openai.batches.entries import Entry, one_by_one
 from octavo.entrypoints.openai.batches.file_store import FileStore, OpenFile
 from octavo.entrypoints.openai.batches.lines import (
     LineError,
@@ -33,6 +32,7 @@ from octavo.entrypoints.openai.batches.objects import (
     BatchRecord,
     BatchUsage,
 )
+from octavo.entrypoints.openai.intake.entries import Entry, one_by_one
 from octavo.errors import RequestTooLarge
 
 logger = logging.getLogger(__name__)

@@ -18,16 +18,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from octavo.engine.client import EngineClient
-from octavo.entrypoints.openai.batches.disk import new_name
-from octavo.entrypoints.openai.batches.entries import Entry, Interrupted
 from octavo.entrypoints.openai.batches.lines import LineRecord, LineResponse, RequestLine
-from octavo.entrypoints.openai.chat import create_chat_completion
-from octavo.entrypoints.openai.completions import create_completion
-from octavo.entrypoints.openai.context import ServerContext
-from octavo.entrypoints.openai.embeddings import create_embeddings
-from octavo.entrypoints.openai.errors import INTERNAL_ERROR, error_response, json_response
+from octavo.entrypoints.openai.bodies.ids import new_id
+from octavo.entrypoints.openai.chat.routes import create_chat_completion
+from octavo.entrypoints.openai.completions.routes import create_completion
+from octavo.entrypoints.openai.http.errors import INTERNAL_ERROR, error_response, json_response
+from octavo.entrypoints.openai.intake.context import ServerContext
+from octavo.entrypoints.openai.intake.entries import Entry, Interrupted
+from octavo.entrypoints.openai.pooling.embeddings import create_embeddings
+from octavo.entrypoints.openai.pooling.similarity import create_rerank, create_score
 from octavo.entrypoints.openai.responses_api.routes import create_response
-from octavo.entrypoints.openai.similarity import create_rerank, create_score
 from octavo.errors import (
     CapacityError,
     DeadlineUnreachable,
@@ -81,7 +81,7 @@ class LineCaller:
             custom_id=line.custom_id,
             response=LineResponse(
                 status_code=response.status_code,
-                request_id=new_name("req_"),
+                request_id=new_id("req_"),
                 body=msgspec.Raw(bytes(response.body)),
             ),
         )

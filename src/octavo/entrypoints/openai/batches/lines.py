@@ -11,8 +11,8 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from octavo.entrypoints.openai.batches.disk import new_name
 from octavo.entrypoints.openai.batches.objects import BatchError, BatchUsage
+from octavo.entrypoints.openai.bodies.ids import new_id
 from octavo.errors import InvalidRequest
 
 MAX_CUSTOM_ID_CHARS = 512
@@ -45,7 +45,7 @@ class LineError(msgspec.Struct, frozen=True, kw_only=True):
 class LineRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One line of an output or error file: a response, or why there is none."""
 
-    id: str = msgspec.field(default_factory=lambda: new_name("batch_req_"))
+    id: str = msgspec.field(default_factory=lambda: new_id("batch_req_"))
     custom_id: str | None
     response: LineResponse | None = None
     error: LineError | None = None

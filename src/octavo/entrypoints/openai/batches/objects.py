@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from octavo.entrypoints.openai.body import RequestBody
+from octavo.entrypoints.openai.bodies.body import RequestBody
 
 BatchStatus = Literal[
     "validating",

@@ -12,10 +12,10 @@ from octavo.config.server import ServerConfig
 from octavo.config.tenants import Tenants
 from octavo.entrypoints.openai.batches.batch_store import BatchStore
 from octavo.entrypoints.openai.batches.disk import folder_pepper, lock_folder
-from octavo.entrypoints.openai.batches.entries import Interrupted
 from octavo.entrypoints.openai.batches.file_store import FileStore, StoreBounds
 from octavo.entrypoints.openai.batches.job import Answerer, BatchJob
 from octavo.entrypoints.openai.batches.objects import BatchError, BatchRecord
+from octavo.entrypoints.openai.intake.entries import Interrupted
 from octavo.errors import InvalidRequest
 
 logger = logging.getLogger(__name__)

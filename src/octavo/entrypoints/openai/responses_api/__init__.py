@@ -1,0 +1,1 @@
+"""OpenAI's responses: a chat in other words, stored."""

@@ -13,11 +13,12 @@ from starlette.responses import Response
 
 from octavo.core.outputs import SequenceOutput
 from octavo.core.sampling_params import SamplingParams
-from octavo.entrypoints.openai.errors import ErrorDetail, json_response
-from octavo.entrypoints.openai.logprobs import chat_logprobs
-from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.parsed_answers import ParsedAnswers
-from octavo.entrypoints.openai.responses import ChatLogprob, FinishReason, Usage
+from octavo.entrypoints.openai.chat.parsed_answers import ParsedAnswers
+from octavo.entrypoints.openai.generation.logprobs import chat_logprobs
+from octavo.entrypoints.openai.generation.objects import ChatLogprob, FinishReason, Usage
+from octavo.entrypoints.openai.http.errors import ErrorDetail, json_response
+from octavo.entrypoints.openai.http.streaming import PING, named_event
+from octavo.entrypoints.openai.intake.open_requests import Generation
 from octavo.entrypoints.openai.responses_api.events import (
     ResponseEvent,
     StateEvent,
@@ -39,7 +40,6 @@ from octavo.entrypoints.openai.responses_api.request import (
     TextFormat,
 )
 from octavo.entrypoints.openai.responses_api.translate import function_tools
-from octavo.entrypoints.openai.streaming import PING, named_event
 from octavo.parsing.events import ContentDelta
 from octavo.tokenization.tokenizer import Tokenizer
 

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from octavo.entrypoints.openai.endpoint import Endpoint
 from octavo.entrypoints.openai.responses_api import routes
 from octavo.entrypoints.openai.responses_api.events import ResponseEvent
 from octavo.entrypoints.openai.responses_api.objects import (
@@ -16,6 +15,7 @@ from octavo.entrypoints.openai.responses_api.objects import (
     ResponseObject,
 )
 from octavo.entrypoints.openai.responses_api.request import ResponsesRequest
+from octavo.entrypoints.openai.schema.endpoint import Endpoint
 
 RESPONSE_ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(

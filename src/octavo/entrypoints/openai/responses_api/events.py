@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from octavo.entrypoints.openai.responses import ChatLogprob
+from octavo.entrypoints.openai.generation.objects import ChatLogprob
 from octavo.entrypoints.openai.responses_api.objects import (
     OutputItem,
     OutputText,

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.chat_turn import ChatTurn
-from octavo.entrypoints.openai.context import Incoming
-from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.parsed_answers import ParsedAnswers
+from octavo.entrypoints.openai.chat.parsed_answers import ParsedAnswers
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.turn import ChatTurn
+from octavo.entrypoints.openai.intake.context import Incoming
+from octavo.entrypoints.openai.intake.open_requests import Generation
 from octavo.errors import PromptTooLong
 
 _STAYS = ("system", "developer")

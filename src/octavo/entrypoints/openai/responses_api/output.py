@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from octavo.entrypoints.openai.batches.disk import new_name
-from octavo.entrypoints.openai.responses import ChatLogprob
+from octavo.entrypoints.openai.bodies.ids import new_id
+from octavo.entrypoints.openai.generation.objects import ChatLogprob
 from octavo.entrypoints.openai.responses_api.events import (
     CallDelta,
     CallDone,
@@ -74,7 +74,7 @@ class OutputItems:
             case ToolCallStart(_, call_id, name):
                 yield from self._close("completed")
                 call = OutputCall(
-                    id=new_name("fc_"),
+                    id=new_id("fc_"),
                     status="in_progress",
                     call_id=call_id,
                     name=name,
@@ -114,7 +114,7 @@ class OutputItems:
     def _text(self, text: str, logprobs: Sequence[ChatLogprob]) -> Iterator[ResponseEvent]:
         if self._open is None or not isinstance(self._open.item, OutputMessage):
             yield from self._close("completed")
-            message = OutputMessage(id=new_name("msg_"), status="in_progress", content=[])
+            message = OutputMessage(id=new_id("msg_"), status="in_progress", content=[])
             self._begin(message)
             yield self._item_event("response.output_item.added", message)
             yield self._part_event("response.content_part.added", OutputText(text=""))
@@ -133,7 +133,7 @@ class OutputItems:
     def _thought(self, text: str) -> Iterator[ResponseEvent]:
         if self._open is None or not isinstance(self._open.item, OutputReasoning):
             yield from self._close("completed")
-            thought = OutputReasoning(id=new_name("rs_"), status="in_progress", content=[])
+            thought = OutputReasoning(id=new_id("rs_"), status="in_progress", content=[])
             self._begin(thought)
             yield self._item_event("response.output_item.added", thought)
             yield self._part_event("response.content_part.added", ReasoningText(text=""))

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from octavo.entrypoints.openai.answers import respond, respond_apart
-from octavo.entrypoints.openai.batches.disk import new_name
-from octavo.entrypoints.openai.batches.paging import check_query, page_of
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.chat_turn import ChatTurn
-from octavo.entrypoints.openai.context import Incoming, ServerContext, receive_body
-from octavo.entrypoints.openai.errors import INTERNAL_ERROR, json_response
-from octavo.entrypoints.openai.open_requests import Generation
-from octavo.entrypoints.openai.request_limits import check_limits
+from octavo.entrypoints.openai.bodies.ids import new_id
+from octavo.entrypoints.openai.bodies.limits import check_limits
+from octavo.entrypoints.openai.bodies.paging import check_query, page_of
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.turn import ChatTurn
+from octavo.entrypoints.openai.generation.answers import respond, respond_apart
+from octavo.entrypoints.openai.http.errors import INTERNAL_ERROR, json_response
+from octavo.entrypoints.openai.intake.context import Incoming, receive_body
+from octavo.entrypoints.openai.intake.open_requests import Generation
 from octavo.entrypoints.openai.responses_api.answer import (
     SEALED,
     ResponseAnswer,
@@ -52,7 +52,7 @@ DEFAULT_PAGE, MAX_PAGE = 20, 100
 
 async def create_response(request: Request) -> Response:
     incoming, body = await receive_body(request, ResponsesRequest)
-    store = incoming.context.responses
+    store = _store(request)
     _check(incoming, body, store)
     earlier, given = _earlier_items(incoming, body), input_items(body.input)
     with in_terms_of_responses():
@@ -60,7 +60,7 @@ async def create_response(request: Request) -> Response:
         turn = (FittingTurn if body.truncation == "auto" else ChatTurn)(incoming, chat)
         stores = store.is_on and _wants_store(incoming, body)
         response = new_response(
-            body, new_name("resp_"), incoming.context.model.names[0], turn.params, stores=stores
+            body, new_id("resp_"), incoming.context.model.names[0], turn.params, stores=stores
         )
 
         def make(generation: Generation) -> ResponseMaker:
@@ -156,8 +156,8 @@ class _Listed:
 
 
 def _store(request: Request) -> ResponseStore:
-    context: ServerContext = request.app.state.context
-    return context.responses
+    store: ResponseStore = request.app.state.responses
+    return store
 
 
 def _stored(request: Request) -> StoredResponse:
@@ -196,7 +196,7 @@ def _earlier_items(incoming: Incoming, body: ResponsesRequest) -> list[Item]:
     """Of the conversation that is gone on with. Raises `NotFound` or `InvalidRequest`."""
     if body.previous_response_id is None:
         return []
-    stored = incoming.context.responses.get(
+    stored = _store(incoming.request).get(
         incoming.tenant, body.previous_response_id, param="previous_response_id"
     )
     if stored.work is not None:
@@ -220,7 +220,7 @@ def _with_id(item: Item) -> Item:
     """Items that clients list have one."""
     if item.get("id"):
         return item
-    return {**item, "id": new_name(_ID_PREFIXES.get(str(item.get("type")), "fco_"))}
+    return {**item, "id": new_id(_ID_PREFIXES.get(str(item.get("type")), "fco_"))}
 
 
 def _leave_to(

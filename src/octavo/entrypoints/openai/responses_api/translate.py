@@ -12,26 +12,26 @@ from types import MappingProxyType
 
 import msgspec
 
-from octavo.entrypoints.openai.chat_request import ChatRequest
-from octavo.entrypoints.openai.responses_api.items import Message
-from octavo.entrypoints.openai.responses_api.request import (
-    ChosenTool,
-    FunctionTool,
-    ResponsesRequest,
-    TextFormat,
-)
-from octavo.entrypoints.openai.structured_fields import (
-    Document,
-    JsonSchemaFormat,
-    ResponseFormat,
-)
-from octavo.entrypoints.openai.tool_fields import (
+from octavo.entrypoints.openai.chat.request import ChatRequest
+from octavo.entrypoints.openai.chat.tool_fields import (
     AllowedTools,
     FunctionBody,
     FunctionName,
     NamedTool,
     ToolBody,
     ToolChoiceBody,
+)
+from octavo.entrypoints.openai.generation.structured_fields import (
+    Document,
+    JsonSchemaFormat,
+    ResponseFormat,
+)
+from octavo.entrypoints.openai.responses_api.items import Message
+from octavo.entrypoints.openai.responses_api.request import (
+    ChosenTool,
+    FunctionTool,
+    ResponsesRequest,
+    TextFormat,
 )
 from octavo.errors import InvalidRequest, RequestError, UnsupportedParameter
 

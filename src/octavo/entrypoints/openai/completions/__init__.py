@@ -1,0 +1,1 @@
+"""Completions: a text goes on."""

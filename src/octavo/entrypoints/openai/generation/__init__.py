@@ -1,0 +1,1 @@
+"""What all generated answers have in common: fields, sampling, forms, logprobs, events."""

@@ -1,0 +1,1 @@
+"""HTTP itself: keys, error shapes, event streams, bounds of a connection. Knows no body."""

@@ -1,0 +1,1 @@
+"""The routes around generation: models, tokens, health, metrics."""

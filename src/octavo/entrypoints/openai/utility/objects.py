@@ -1,0 +1,56 @@
+"""The bodies that the routes around generation answer with. Data only; knows no engine."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "octavo"
+    root: str
+    parent: None = None
+    max_model_len: int
+    permission: list[None] = []
+
+
+class ModelList(msgspec.Struct, frozen=True, kw_only=True):
+    object: Literal["list"] = "list"
+    data: list[ModelCard]
+
+
+class TokenizeBody(msgspec.Struct, frozen=True, kw_only=True):
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizeBody(msgspec.Struct, frozen=True):
+    prompt: str
+
+
+class AbortedBody(msgspec.Struct, frozen=True):
+    num_aborted: int
+
+
+class VersionBody(msgspec.Struct, frozen=True):
+    version: str
+
+
+class LoadBody(msgspec.Struct, frozen=True):
+    """Requests that have been let in and not answered yet, as vLLM counts them."""
+
+    server_load: int
+
+
+class ServerInfoBody(msgspec.Struct, frozen=True, kw_only=True):
+    """Options by name, as the server took or chose them; none that is private."""
+
+    version: str
+    engine_config: dict[str, Any]
+    server_config: dict[str, Any]

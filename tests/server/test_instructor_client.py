@@ -1,4 +1,5 @@
-"""instructor against real servers: models of pydantic by tools and by schemas, whole and in parts."""
+"""instructor against real servers: models of pydantic by tools and by schemas, whole and in
+parts."""
 
 from __future__ import annotations
 

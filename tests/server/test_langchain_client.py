@@ -21,12 +21,10 @@ TEXTS = ["a cat sat on the mat", "ein Hund", "naïve — 猫"]
 
 def _model(url: str, **fields: Any) -> langchain_openai.ChatOpenAI:
     options: Any = {"temperature": 0, "max_tokens": 12, "max_retries": 0, **fields}
-    return langchain_openai.ChatOpenAI(
-        model="m", base_url=f"{url}/v1", api_key="key", **options
-    )
+    return langchain_openai.ChatOpenAI(model="m", base_url=f"{url}/v1", api_key="key", **options)
 
 
-@tool
+@tool  # type: ignore[untyped-decorator]
 def get_weather(city: str) -> str:
     """Get the current weather in a city."""
     return f"21 degrees in {city}"

@@ -23,7 +23,7 @@ def litellm() -> Any:
     with pytest.MonkeyPatch.context() as environment, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         environment.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-        module = importlib.import_module("litellm")
+        module: Any = importlib.import_module("litellm")
     module.suppress_debug_info = True
     return module
 
@@ -81,9 +81,7 @@ def test_texts_are_completed(litellm: Any, client: openai.OpenAI, url: str) -> N
 
 
 @pytest.mark.parametrize("provider", ["openai", "hosted_vllm"])
-def test_texts_become_vectors(
-    litellm: Any, client: openai.OpenAI, url: str, provider: str
-) -> None:
+def test_texts_become_vectors(litellm: Any, client: openai.OpenAI, url: str, provider: str) -> None:
     texts = ["a cat", "un chat"]
     answer = litellm.embedding(**_at(url, provider), input=texts)
     direct = client.embeddings.create(model="m", input=texts, encoding_format="float")

@@ -16,6 +16,7 @@ import pytest
 
 from tests.server.real_server import PATIENCE_SECONDS
 
+
 @pytest.fixture(scope="module")
 def url(smollm2_url: str) -> str:
     """What is told here does not depend on the model."""

@@ -37,6 +37,7 @@ from octavo.entrypoints.openai.utility.objects import (
     ModelList,
     ServerInfoBody,
     TokenizeBody,
+    TokenizerInfoBody,
     VersionBody,
 )
 from octavo.entrypoints.openai.utility.request import AbortBody, DetokenizeRequest, TokenizeRequest
@@ -187,6 +188,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The text of token ids.",
         request=DetokenizeRequest,
         answer=DetokenizeBody,
+    ),
+    Endpoint(
+        method="GET",
+        path="/tokenizer_info",
+        handler=routes.tokenizer_info,
+        summary="Special tokens, context length and chat template of the model.",
+        answer=TokenizerInfoBody,
     ),
     Endpoint(
         method="POST",

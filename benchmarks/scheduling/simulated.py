@@ -43,6 +43,7 @@ def exam_streams(exam: str, rate: float, seconds: float) -> list[Stream]:
 
 def trace(sent: Sequence[Stream]) -> str:
     """JSON lines, by time."""
+    arrivals = [(at, request, stream) for stream in sent for request, at in _with_times(stream)]
     rows = [
         {
             "time": at,
@@ -51,10 +52,9 @@ def trace(sent: Sequence[Stream]) -> str:
             "tenant": stream.name,
             **stream.fields,
         }
-        for stream in sent
-        for request, at in _with_times(stream)
+        for at, request, stream in sorted(arrivals, key=lambda arrival: arrival[0])
     ]
-    return "\n".join(json.dumps(row) for row in sorted(rows, key=lambda row: row["time"]))
+    return "\n".join(json.dumps(row) for row in rows)
 
 
 def _with_times(stream: Stream) -> zip[tuple[LoadRequest, float]]:

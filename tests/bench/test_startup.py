@@ -14,6 +14,7 @@ from octavo.bench.startup import (
     measure_startup,
     parse_ready,
     status_bytes,
+    together_bytes,
 )
 
 
@@ -37,6 +38,24 @@ def test_a_server_that_cannot_start_says_why() -> None:
 def test_resident_memory_is_read() -> None:
     assert 1 << 20 < status_bytes(os.getpid(), "VmRSS") <= status_bytes(os.getpid(), "VmHWM")
     assert status_bytes(2**22 + 1, "VmRSS") == 0
+
+
+def test_memory_of_several_processes_counts_what_they_share_once() -> None:
+    script = "x = bytearray(32 << 20); print(flush=True); input()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    twins = [subprocess.Popen([sys.executable, "-c", script], **pipes) for _ in range(2)]  # type: ignore[call-overload]
+    try:
+        for twin in twins:
+            twin.stdout.readline()
+        pids = [twin.pid for twin in twins]
+        total = sum(status_bytes(pid, "VmRSS") for pid in pids)
+        one, together = together_bytes(pids[:1]), together_bytes(pids)
+        assert one == pytest.approx(total / 2, rel=0.02)
+        assert one + (32 << 20) < together < total - (1 << 20)
+        assert together_bytes([2**22 + 1]) == 0
+    finally:
+        for twin in twins:
+            twin.communicate(b"\n")
 
 
 def test_children_of_children_are_found() -> None:

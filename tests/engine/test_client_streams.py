@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.core.outputs import EngineOutputs, SequenceOutput, TokenLogprobs, merge_outputs
+from octavo.core.outputs import EngineOutputs, SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.engine.streams import OutputRouter, OutputStream
@@ -69,18 +69,65 @@ def test_a_slow_reader_gets_one_merged_output_per_sequence() -> None:
     asyncio.run(scenario())
 
 
-@given(st.lists(st.text(max_size=3), min_size=2, max_size=6), st.data())
-def test_merging_is_associative_and_keeps_everything(texts: list[str], data: st.DataObject) -> None:
-    pieces = [
-        SequenceOutput(request_id="a", text=text, token_ids=[i], num_cached_tokens=i)
-        for i, text in enumerate(texts)
-    ]
-    while len(pieces) > 1:
-        at = data.draw(st.integers(0, len(pieces) - 2))
-        pieces[at : at + 2] = [merge_outputs(pieces[at], pieces[at + 1])]
-    assert pieces[0].text == "".join(texts)
-    assert pieces[0].token_ids == list(range(len(texts)))
-    assert pieces[0].logprobs is None
+@given(
+    texts=st.lists(st.text(max_size=3), min_size=1, max_size=12),
+    has_logprobs=st.booleans(),
+    data=st.data(),
+)
+def test_whenever_it_is_read_the_parts_together_are_the_whole(
+    texts: list[str], has_logprobs: bool, data: st.DataObject
+) -> None:
+    async def scenario() -> None:
+        router = OutputRouter(lambda _: None)
+        stream = router.open(_request("a", n=2))
+        read = list[SequenceOutput]()
+        for i, text in enumerate(texts):
+            for index in (0, 1):
+                piece = SequenceOutput(
+                    request_id="a",
+                    index=index,
+                    token_ids=[i],
+                    text=text,
+                    logprobs=[TokenLogprobs(i, -1.0, 1, [], [])] if has_logprobs else None,
+                    prompt_logprobs=[None] if i == 0 else None,
+                    num_cached_tokens=7 if i == 0 else 0,
+                    finish_reason="length" if i == len(texts) - 1 else None,
+                    stop_reason=i,
+                )
+                router.deliver(EngineOutputs(outputs=[piece]))
+            if data.draw(st.booleans()):
+                taken = stream.take()
+                assert [output.index for output in taken] == [0, 1]
+                read += taken
+        read += await _read(stream)
+        for index in (0, 1):
+            parts = [output for output in read if output.index == index]
+            assert "".join(output.text for output in parts) == "".join(texts)
+            ids = [token for output in parts for token in output.token_ids]
+            assert ids == list(range(len(texts)))
+            logprobs = [entry for output in parts for entry in output.logprobs or ()]
+            assert [entry.token_id for entry in logprobs] == (ids if has_logprobs else [])
+            assert [output.logprobs is not None for output in parts] == [has_logprobs] * len(parts)
+            first, last = parts[0], parts[-1]
+            assert (first.prompt_logprobs, first.num_cached_tokens) == ([None], 7)
+            assert [output.finish_reason for output in parts[:-1]] == [None] * (len(parts) - 1)
+            assert (last.finish_reason, last.stop_reason) == ("length", len(texts) - 1)
+
+    asyncio.run(scenario())
+
+
+def test_what_a_reader_has_taken_does_not_change_afterwards() -> None:
+    router = OutputRouter(lambda _: None)
+    stream = router.open(_request("a"))
+    pieces = [_output("a", 65), _output("a", 66), _output("a", 67), _output("a", 68)]
+    for piece in pieces[:2]:
+        router.deliver(EngineOutputs(outputs=[piece]))
+    taken = stream.take()[0]
+    for piece in pieces[2:]:
+        router.deliver(EngineOutputs(outputs=[piece]))
+    assert (taken.token_ids, taken.text) == ([65, 66], "AB")
+    assert [piece.token_ids for piece in pieces] == [[65], [66], [67], [68]]
+    assert stream.take()[0].token_ids == [67, 68]
 
 
 def test_what_had_arrived_is_read_before_the_error() -> None:

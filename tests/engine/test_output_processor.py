@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from octavo.core.sampling_params import SamplingParams
+from octavo.engine.output_processor import TextStream
 from octavo.tokenization.tokenizer import Tokenizer
 from tests.engine.drive_engine import Rig, saying
 from tests.fakes import EOS, joined_text, make_request, make_scheduler
@@ -191,3 +194,41 @@ def test_an_aborted_answer_shows_what_was_held_back() -> None:
     rig.drain()
     assert joined_text(rig.said["r", 0]) == "ABCD"
     assert rig.last(("r", 0)).finish_reason == "abort"
+
+
+class Pieces:
+    """A detokenizer whose token i is the text `pieces[i]`."""
+
+    def __init__(self, *pieces: str) -> None:
+        self._pieces = pieces
+
+    def push(self, token_id: int) -> str:
+        return self._pieces[token_id]
+
+    def flush(self) -> str:
+        return ""
+
+
+@pytest.mark.parametrize("cuts", [(), (1,), (4,), (2, 5), (3, 4, 5), tuple(range(1, 9))])
+@pytest.mark.parametrize(
+    ("fields", "shown", "stop"),
+    [
+        ({"stop_regex": "c+"}, "abc", "c+"),
+        ({"stop_regex": "d.", "stop": "xyz"}, "abccde", "d."),
+        ({"stop_regex": "d.", "stop": "cde"}, "abc", "cde"),
+        ({"stop_regex": "d.", "stop": "defg"}, "abccde", "d."),
+    ],
+)
+def test_a_regex_ends_the_text_at_its_character_however_tokens_cut_it(
+    cuts: tuple[int, ...], fields: dict[str, str], shown: str, stop: str
+) -> None:
+    text, places = "abccdefgh", (0, *cuts, 9)
+    pieces = [text[start:end] for start, end in itertools.pairwise(places)]
+    stream = TextStream(Pieces(*pieces), wishes(**fields))
+    seen, matched = "", None
+    for token_id in range(len(pieces)):
+        new, matched = stream.push(token_id, may_stop=True)
+        seen += new
+        if matched is not None:
+            break
+    assert (seen, matched) == (shown, stop)

@@ -59,7 +59,7 @@ def test_matrices_that_do_not_fit_their_data_are_refused(
 
 
 def test_matrices_in_one_memory_keep_their_values_when_others_go() -> None:
-    memory = native.WeightMemory()
+    memory = native.WeightMemory(1 << 20)
     data = [np.full((3, 5), value, np.float32) for value in range(4)]
     raw = [values.reshape(-1).view(np.uint8) for values in data]
     packed = [

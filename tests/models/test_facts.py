@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from octavo.core.model_config import RopeConfig
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import WeightError
 from octavo.models.llama import half_rotation_order
 from octavo.models.model import Model
@@ -78,7 +79,7 @@ def test_a_bad_key_is_refused_by_name(
 def test_a_vocabulary_larger_than_the_table_is_refused(make_tiny: MakeTiny) -> None:
     file = GGUFFile.open(make_tiny("llama").path)
     with pytest.raises(WeightError, match="192 rows for 200 tokens"):
-        _build(file, {"tokenizer.ggml.tokens": ["x"] * 200}, {})
+        _build(file, {"tokenizer.ggml.tokens": PackedTexts.pack(["x"] * 200)}, {})
     with pytest.raises(WeightError, match="token_embd"):
         _build(file, {}, {"token_embd.weight": None})
 

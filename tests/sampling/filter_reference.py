@@ -6,12 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tests.sampling import reference
-from tests.sampling.reference import F32, F64, Wishes
+from tests.sampling.reference import F32, F64, I64, Ids, Wishes, prefix_of_mass, share_of
 
-Ids = npt.NDArray[np.intp]
 MAX_F32 = float(np.finfo(np.float32).max)
 
 
@@ -49,11 +47,8 @@ def total(values: F64) -> float:
     return float(np.cumsum(values)[-1])
 
 
-def prefix_of_mass(order: Ids, weights: F64, mass: float) -> Ids:
-    """The fewest first ones that weigh `mass` together."""
-    before = np.concatenate([[0.0], np.cumsum(weights[order])[:-1]])
-    kept: Ids = order[before < mass]
-    return kept
+def probabilities(masses: I64) -> F64:
+    return np.asarray(masses / float(masses.sum()))
 
 
 def within_sigma(row: F32, ids: Ids, n: float) -> Ids:
@@ -78,19 +73,18 @@ def temperature_of(row: F32, ids: Ids, temperature: float, filters: Filters) -> 
     return np.float32(low + (high - low) * evenness**filters.dynatemp_exponent)
 
 
-def typical(differences: F32, ids: Ids, mass: float) -> Ids:
+def typical(differences: F32, ids: Ids, share: float) -> Ids:
     values = differences[ids].astype(np.float64)
-    weights = np.exp(values)
-    whole = total(weights)
-    surprises = np.log(whole) - values
-    distances = np.abs(surprises - total(weights / whole * surprises))
+    masses = reference.weights(differences[ids])
+    whole = int(masses.sum())
+    surprises = np.log(np.ldexp(float(whole), -reference.MASS_BITS)) - values
+    distances = np.abs(surprises - total(probabilities(masses) * surprises))
     order = np.lexsort((ids, -values, distances))
-    return np.sort(ids[prefix_of_mass(order, weights, mass * whole)])
+    return np.sort(prefix_of_mass(ids[order], masses[order], share_of(whole, share)))
 
 
 def without_top_choices(differences: F32, ids: Ids, threshold: float) -> Ids:
-    weights = np.exp(differences[ids].astype(np.float64))
-    top = ids[weights / total(weights) >= threshold]
+    top = ids[probabilities(reference.weights(differences[ids])) >= threshold]
     falling = top[np.lexsort((top, -differences[top]))]
     return np.setdiff1d(ids, falling[:-1])
 
@@ -108,21 +102,20 @@ def kept_tokens(row: F32, wishes: Wishes, filters: Filters) -> tuple[Ids, F32] |
     if not np.isfinite(scaled[ids].max()):
         return None
     differences: F32 = scaled - scaled[ids].max()
-    least = np.float32(max(float(np.log(np.float64(wishes.min_p))), -80.0))
-    ids = ids[differences[ids] >= least]
+    least = np.float32(max(float(np.log(np.float64(wishes.min_p))), reference.LOG_MIN_WEIGHT))
+    ids = ids[(differences[ids] >= least) & (reference.weights(differences[ids]) > 0)]
     if wishes.top_k >= 1:
         ids = np.sort(ids[np.lexsort((ids, -differences[ids]))][: wishes.top_k])
     if filters.typical_p < 1:
         ids = typical(differences, ids, filters.typical_p)
     if wishes.top_p < 1:
         falling = ids[np.lexsort((ids, -differences[ids]))]
-        weights = np.exp(differences.astype(np.float64))
-        ids = np.sort(prefix_of_mass(falling, weights, wishes.top_p * total(weights[ids])))
+        masses = reference.weights(differences[falling])
+        ids = np.sort(prefix_of_mass(falling, masses, share_of(int(masses.sum()), wishes.top_p)))
     if xtc_uniform(wishes) < filters.xtc_probability:
         ids = without_top_choices(differences, ids, filters.xtc_threshold)
     if filters.mirostat_mu < np.inf:
-        weights = np.exp(differences[ids].astype(np.float64))
-        surprises = -np.log2(weights / total(weights))
+        surprises = -np.log2(probabilities(reference.weights(differences[ids])))
         best = np.lexsort((ids, -differences[ids]))[0]
         ids = ids[(surprises <= filters.mirostat_mu) | (ids == ids[best])]
     return ids, differences
@@ -153,11 +146,9 @@ def choose(logits: F32, wishes: Wishes, filters: Filters) -> tuple[int, float]:
             factor = min(np.float32(1) / np.float32(wishes.temperature), np.float32(MAX_F32))
         return int(usable[np.argmax((row * factor)[usable])]), 0.0
     ids, differences = kept
-    weights = np.exp(differences[ids].astype(np.float64))
-    cumulative = np.cumsum(weights)
-    target = reference.uniform(wishes.seed, wishes.position) * cumulative[-1]
-    at = min(int(np.searchsorted(cumulative, target, side="right")), len(ids) - 1)
-    return int(ids[at]), float(-np.log2(weights[at] / cumulative[-1]))
+    masses = reference.weights(differences[ids])
+    at = reference.drawn(masses, reference.uniform(wishes.seed, wishes.position))
+    return int(ids[at]), float(-np.log2(probabilities(masses)[at]))
 
 
 def adjusted(logits: F32, wishes: Wishes, filters: Filters) -> F32:

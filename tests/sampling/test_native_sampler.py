@@ -122,6 +122,39 @@ def test_equals_the_reference_with_every_option_combined(level: str, data: st.Da
     ]
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("vocab_size", [1000, 1024, 40_000])
+@pytest.mark.parametrize("temperature", [0.1, 0.125, 0.15, 0.2, 0.3])
+def test_ties_at_the_edge_of_top_p_equal_the_reference(
+    level: str, vocab_size: int, temperature: float
+) -> None:
+    """Four equal tokens, and a tail that decides whether two of them are half of the whole: it
+    does as soon as it weighs anything, however small a sum of floats it would vanish in."""
+    wishes = Wishes(
+        temperature=temperature,
+        top_p=0.5,
+        presence_penalty=-1.5,
+        frequency_penalty=-2.0,
+        answer=[0, 256, 512, 768],
+    )
+    rows = [replace(wishes, seed=seed) for seed in range(24)]
+    logits = np.zeros((len(rows), vocab_size), np.float32)
+    token_ids = run_native(logits, rows, level=level)[0].tolist()
+    assert token_ids == [reference.choose(logits[0], row) for row in rows]
+    is_tail_weighed = temperature > 0.12  # e^-28 is one step, e^-35 none
+    assert set(token_ids) == ({0, 256, 512} if is_tail_weighed else {0, 256})
+
+
+def test_the_reference_weighs_as_exp_does() -> None:
+    differences = -np.concatenate([[0], np.geomspace(1e-9, 29, 20_000)]).astype(np.float32)
+    exact = np.exp(differences.astype(np.float64))
+    np.testing.assert_allclose(reference.exponential(differences), exact, rtol=3e-7)
+    steps = reference.weights(differences)
+    np.testing.assert_allclose(steps * 2.0**-40, exact, rtol=3e-7, atol=2.0**-41)
+    assert steps.max() == 2**40
+    assert reference.weights(np.array([-28.3, -28.5, -29.5], np.float32)).tolist() == [1, 0, 0]
+
+
 @given(data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_awkward_logits_equal_the_reference(data: st.DataObject) -> None:

@@ -22,17 +22,18 @@ class World:
 
     def __init__(self, random: Random) -> None:
         chunk = random.randint(4, 12)
+        max_num_seqs = random.randint(1, 4)
         windows = random.choice(((0,), (0,), (0, 3), (0, 7, 2), (5,)))
         self.random = random
         self.scheduler = make_scheduler(
             num_pages=random.randint(6, 16) * len(windows),
             windows=windows,
             page_tokens=PAGE,
-            max_num_seqs=random.randint(1, 4),
+            max_num_seqs=max_num_seqs,
             max_num_batched_tokens=chunk,
             enable_prefix_caching=random.random() < 0.7,
             num_swap_slots=random.choice((0, 4, 24)),
-            reserve_high_priority=0.0,
+            reserve_high_priority=random.choice((0.0, 0.3)) if max_num_seqs > 1 else 0.0,
             max_step_seconds=random.choice((None, 0.004)),
         )
         self.runner = runner_for(self.scheduler)

@@ -73,6 +73,7 @@ SOMETIMES: Final[Mapping[str, Draw]] = {
     "allowed_token_ids": lambda rng: [*rng.sample(range(256), 100), 257],
     "bad_words": lambda rng: rng.choice([["abc"], ["DEF", " k"], ["e"]]),
     "stop": lambda rng: rng.choice(["DEFGHIJ", ["abc", "\N{GRINNING FACE}"], ["字", "</tool"], []]),
+    "stop_regex": lambda rng: rng.choice(["[A-F]+ ?", ["é|漢.", "(?i)LOOK"], "\\w[^\\w]{2}"]),
     "stop_token_ids": lambda rng: rng.choice([[], [101], [10, 32]]),
     "include_stop_str_in_output": lambda rng: rng.random() < 0.5,
     "ignore_eos": lambda rng: rng.random() < 0.5,

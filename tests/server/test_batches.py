@@ -13,6 +13,7 @@ import pytest
 from octavo.config.server import ServerConfig
 from octavo.entrypoints.openai.batches.batch_store import BatchStore
 from octavo.entrypoints.openai.batches.objects import BatchRecord
+from octavo.entrypoints.openai.intake.open_requests import ENOUGH_PATIENT_TOKENS
 from tests.server.batch_client import (
     Json,
     content,
@@ -348,7 +349,7 @@ def test_lines_wait_for_the_rate_of_their_tenant_and_lose_nothing(tmp_path: Path
         assert batch["request_counts"]["completed"] == 4
         assert batch["completed_at"] > batch["in_progress_at"]
 
-    run(scenario, with_folder(tmp_path, requests_per_second=10.0, request_burst=3))
+    run(scenario, with_folder(tmp_path, requests_per_second=1.0, request_burst=3))
 
 
 def test_clients_find_a_slot_beside_a_batch(tmp_path: Path) -> None:
@@ -367,6 +368,34 @@ def test_clients_find_a_slot_beside_a_batch(tmp_path: Path) -> None:
         batch = await until(server, batch["id"])
         assert batch["request_counts"] == {"total": 40, "completed": 40, "failed": 0}
         assert server.values().get("octavo:refused_requests_total", 0) == 0
+
+    run(scenario, with_folder(tmp_path))
+
+
+def test_a_client_stands_behind_few_prompts_of_a_batch_that_has_just_begun(
+    tmp_path: Path,
+) -> None:
+    """A batch does not fill its slots at once: what is yet to be read of it is bounded."""
+    prompt, num_lines = "x" * 230, 20
+
+    async def scenario(server: Server) -> None:
+        server.brake.close()
+        asked = [line(str(number), prompt, max_tokens=8) for number in range(num_lines)]
+        batch = await create(server, jsonl(asked))
+        queued = server.context.open_requests.admission.queued
+        while queued.all.num_tokens < ENOUGH_PATIENT_TOKENS:
+            await asyncio.sleep(0.001)
+        most = num_unread = queued.all.num_tokens
+        while server.client.stats().num_running < MAX_NUM_SEQS - 1:
+            assert num_unread < ENOUGH_PATIENT_TOKENS + len(prompt) + 10
+            server.brake.release()
+            await asyncio.sleep(0.001)
+            num_unread = queued.all.num_tokens
+            most = max(most, num_unread)
+        server.brake.open()
+        assert most < ENOUGH_PATIENT_TOKENS + len(prompt) + 10
+        batch = await until(server, batch["id"])
+        assert batch["request_counts"]["completed"] == num_lines
 
     run(scenario, with_folder(tmp_path))
 

@@ -74,6 +74,7 @@ def test_the_best_of_several_are_the_answers() -> None:
         ({"use_beam_search": True, "beam_width": MAX_NUM_SEQS + 1}, "beam_width"),
         ({"use_beam_search": True, "temperature": 0.5}, "temperature"),
         ({"use_beam_search": True, "stop": "x"}, "stop"),
+        ({"use_beam_search": True, "stop_regex": "x"}, "stop_regex"),
         ({"use_beam_search": True, "early_stopping": "soon"}, "early_stopping"),
         ({"use_beam_search": True, "best_of": 3}, "best_of"),
         ({"use_beam_search": "yes"}, "use_beam_search"),

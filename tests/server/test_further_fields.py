@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from octavo.structured.stop_regex import StopRegexes
+from octavo.tokenization.stop_matcher import StopFailed
 from tests.fakes import BOS, EOS, ByteTokenizer
 from tests.server.harness import (
     CONTEXT,
@@ -343,3 +345,50 @@ def test_the_template_of_the_harness_asks_for_no_switch() -> None:
         assert "asks for: none" in error["message"]
 
     run(scenario, Setup(template=TEMPLATE))
+
+
+@pytest.mark.parametrize(
+    ("fields", "text", "reason"),
+    [
+        ({"stop_regex": "l+o"}, "Hello", "l+o"),
+        ({"stop_regex": ["x", "l"]}, "Hel", "l"),
+        ({"stop_regex": "l.", "min_tokens": 4}, "Hello, world", "l."),
+        ({"stop_regex": "o, [a-z]", "stop": "llo, w"}, "He", "llo, w"),
+        ({"stop_regex": "o, [a-z]", "stop": "llo, wo"}, "Hello, w", "o, [a-z]"),
+        ({"stop_regex": "[0-9]"}, "Hello, world", None),
+    ],
+)
+@pytest.mark.parametrize("path", [CHAT, COMPLETIONS])
+def test_an_answer_ends_where_a_regex_has_matched(
+    path: str, fields: Json, text: str, reason: str | None
+) -> None:
+    asked: Json = {"messages": [_user("hi")]} if path == CHAT else {"prompt": "hi"}
+    scripts = {b"[user]hi[assistant]": list(b"Hello, world"), b"hi": list(b"Hello, world")}
+
+    async def scenario(server: Server) -> None:
+        body = {**asked, "max_tokens": 30, **fields}
+        (choice,) = (await server.post(path, body)).json()["choices"]
+        whole = choice["message"]["content"] if path == CHAT else choice["text"]
+        assert (whole, choice["finish_reason"]) == (text, "stop")
+        assert choice["stop_reason"] == reason
+        events = await server.events(path, body)
+        assert choice_texts(events) == [text]
+        assert finish_reasons(events) == [["stop"]]
+
+    run(scenario, Setup(scripts=scripts))
+
+
+def test_a_regex_that_meets_its_bounds_ends_its_own_request_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise StopFailed
+
+    async def scenario(server: Server) -> None:
+        monkeypatch.setattr(StopRegexes, "find", fail)
+        error = error_of(await server.post(COMPLETIONS, {"prompt": "hi", "stop_regex": "a"}))
+        assert error["param"] == "stop_regex"
+        assert "must be simpler" in error["message"]
+        await server.check_canary()
+
+    run(scenario)

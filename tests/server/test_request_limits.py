@@ -17,6 +17,7 @@ SMALL = ServerConfig(
     max_messages=3,
     max_n=2,
     max_stop_strings=2,
+    max_stop_regexes=2,
     max_stop_chars=5,
     max_logit_bias=2,
     max_logprobs=3,
@@ -45,6 +46,8 @@ def _fields(options: ServerConfig, beyond: int) -> dict[str, Json]:
         "n": {"n": options.max_n + beyond},
         "stop": {"stop": ["x"] * (options.max_stop_strings + beyond)},
         "stop chars": {"stop": "x" * (options.max_stop_chars + beyond)},
+        "stop_regex": {"stop_regex": ["x"] * (options.max_stop_regexes + beyond)},
+        "stop_regex chars": {"stop_regex": "x" * (options.max_stop_chars + beyond)},
         "logit_bias": {
             "logit_bias": {str(i % 258): 0 for i in range(options.max_logit_bias + beyond)}
         },

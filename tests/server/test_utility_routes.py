@@ -215,3 +215,31 @@ def test_after_a_reset_nothing_is_cached() -> None:
         assert await cached_tokens(server) == 0
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tokenize", {"prompt": "a"}),
+        ("/detokenize", {"tokens": [65]}),
+        ("/v1/responses/input_tokens", {"input": "a"}),
+        ("/v1/chat/completions/render", {"messages": [{"role": "user", "content": "a"}]}),
+        ("/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "a"}]}),
+    ],
+)
+def test_what_only_counts_tokens_counts_among_the_requests_of_its_tenant(
+    path: str, body: Json
+) -> None:
+    async def scenario(server: Server) -> None:
+        for _ in range(2):
+            assert (await server.post(path, body)).status_code == 200
+        refused = await server.post(path, body)
+        assert refused.status_code == 429
+        error = refused.json()["error"]
+        assert (error["code"], refused.headers["retry-after"]) == ("rate_limit_requests", "10")
+        error = error_of(await server.complete("a", max_tokens=1), 429)
+        assert error["code"] == "rate_limit_requests", "they share one bucket"
+        free = await server.post("/abort_requests", {"request_ids": ["none"]})
+        assert free.status_code == 200, "what ends requests is not held up"
+
+    run(scenario, Setup(options=ServerConfig(requests_per_second=0.1, request_burst=2)))

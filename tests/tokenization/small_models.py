@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.tokenization.token_decoder import BYTE_OF_CHARACTER
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
@@ -16,9 +17,9 @@ def byte_level_metadata(pre: str = "gpt-2") -> dict[str, object]:
     return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": pre,
-        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.tokens": PackedTexts.pack(tokens),
         "tokenizer.ggml.token_type": np.array(types, np.int32),
-        "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.merges": PackedTexts.pack(["a b"]),
         "tokenizer.ggml.eos_token_id": 257,
         "tokenizer.ggml.bos_token_id": 259,
         "tokenizer.ggml.add_bos_token": True,
@@ -33,7 +34,7 @@ def sentencepiece_metadata() -> dict[str, object]:
     scores = [0.0] * 259 + [-float(index) for index in range(len(pieces))]
     return {
         "tokenizer.ggml.model": "llama",
-        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.tokens": PackedTexts.pack(tokens),
         "tokenizer.ggml.token_type": np.array(types, np.int32),
         "tokenizer.ggml.scores": np.array(scores, np.float32),
         "tokenizer.ggml.unknown_token_id": 0,

@@ -10,6 +10,7 @@ import pytest
 import tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization.chat_template import ChatTemplate
 from octavo.weights.gguf import GGUFFile
@@ -215,7 +216,7 @@ def test_special_tokens_come_from_the_file() -> None:
     template = ChatTemplate.from_gguf(
         {
             "tokenizer.chat_template": "{{ bos_token }}|{{ eos_token }}|{{ pad_token }}",
-            "tokenizer.ggml.tokens": ["a", "b"],
+            "tokenizer.ggml.tokens": PackedTexts.pack(["a", "b"]),
             "tokenizer.ggml.bos_token_id": 1,
             "tokenizer.ggml.eos_token_id": 0,
         }

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.tokenization.spm_merges import merges_by_score
 from octavo.tokenization.tokenizer import Tokenizer
 from tests.tokenization.varied_text import varied_texts
@@ -49,7 +50,7 @@ def test_a_trained_model_gives_the_same_ids(
     tokenizer = Tokenizer.from_gguf(
         {
             "tokenizer.ggml.model": "llama",
-            "tokenizer.ggml.tokens": pieces,
+            "tokenizer.ggml.tokens": PackedTexts.pack(pieces),
             "tokenizer.ggml.token_type": np.array(types, np.int32),
             "tokenizer.ggml.scores": np.array(list(map(original.get_score, ids)), np.float32),
             "tokenizer.ggml.unknown_token_id": original.unk_id(),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import TokenizerError
 from octavo.tokenization.split_rules import SPLIT_RULES
 from octavo.tokenization.tokenizer import Tokenizer
@@ -150,7 +151,7 @@ BROKEN: dict[str, tuple[dict[str, object], str]] = {
     "no model": ({"tokenizer.ggml.model": None}, "model is missing; a string"),
     "other model": ({"tokenizer.ggml.model": "bert"}, "model is 'bert'; one of gpt2, llama"),
     "no tokens": ({"tokenizer.ggml.tokens": None}, "tokens is missing"),
-    "empty tokens": ({"tokenizer.ggml.tokens": []}, "tokens is 0 strings"),
+    "empty tokens": ({"tokenizer.ggml.tokens": PackedTexts.pack([])}, "tokens is 0 strings"),
     "numeric tokens": ({"tokenizer.ggml.tokens": np.zeros(3)}, "tokens is an array of 3"),
     "types too short": ({"tokenizer.ggml.token_type": np.ones(3, np.int32)}, "an array of 3"),
     "type 9": ({"tokenizer.ggml.token_type": np.full(260, 9, np.int32)}, "9 at 0; 1 to 6"),
@@ -160,8 +161,14 @@ BROKEN: dict[str, tuple[dict[str, object], str]] = {
     "eos text": ({"tokenizer.ggml.eos_token_id": "x"}, "eos_token_id is a str"),
     "unknown pre": ({"tokenizer.ggml.pre": "new"}, "pre is 'new', which is not known; known: def"),
     "no merges": ({"tokenizer.ggml.merges": None}, "merges is missing or empty"),
-    "odd merge": ({"tokenizer.ggml.merges": ["ab"]}, r"merges\[0\] is 'ab'"),
-    "merge of strangers": ({"tokenizer.ggml.merges": ["xx yy"]}, "merges: .*xx"),
+    "odd merge": (
+        {"tokenizer.ggml.merges": PackedTexts.pack(["ab"])},
+        r"merges\[0\] is 'ab'",
+    ),
+    "merge of strangers": (
+        {"tokenizer.ggml.merges": PackedTexts.pack(["xx yy"])},
+        "merges: .*xx",
+    ),
     "add_bos text": ({"tokenizer.ggml.add_bos_token": "yes"}, "add_bos_token is a str; true or"),
 }
 

@@ -19,6 +19,7 @@ import pytest
 import tokenizers
 from tokenizers import pre_tokenizers
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.tokenization.tokenizer import Tokenizer
 from octavo.weights.gguf import GGUFFile
 from tests.tokenization.sentencepiece_model import sentencepiece_bpe
@@ -78,10 +79,12 @@ def test_gemma3_equals_sentencepiece(gemma3: Tokenizer, gemma3_path: Path) -> No
     tokens, scores, types = (
         metadata[f"tokenizer.ggml.{name}"] for name in ("tokens", "scores", "token_type")
     )
-    assert isinstance(tokens, list)
+    assert isinstance(tokens, PackedTexts)
     assert isinstance(scores, np.ndarray)
     assert isinstance(types, np.ndarray)
-    original = sentencepiece_bpe(tokens, scores.tolist(), types.tolist(), 3, add_dummy_prefix=False)
+    original = sentencepiece_bpe(
+        list(tokens), scores.tolist(), types.tolist(), 3, add_dummy_prefix=False
+    )
     texts = varied_texts(NUM_TEXTS, 4, [*spellings(gemma3), "<h1>", " " * 40])
     assert any(map(LONG_SPACES.search, texts))
     for text in texts:

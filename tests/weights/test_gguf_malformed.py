@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import WeightError
 from octavo.weights.gguf import GGUFFile
 
@@ -73,7 +74,11 @@ def open_bytes(folder: Path, data: bytes) -> GGUFFile:
 def test_the_builder_makes_a_good_file(tmp_path: Path) -> None:
     names = entry("names", ARRAY, array(STRING, 2, text("x") + text("y")))
     file = open_bytes(tmp_path, build([number("a.b", 7), names], [tensor(dims=(4, 2))]))
-    assert dict(file.metadata) == {"a.b": 7, "names": ["x", "y"]}
+    assert list(file.metadata) == ["a.b", "names"]
+    assert file.metadata["a.b"] == 7
+    found = file.metadata["names"]
+    assert isinstance(found, PackedTexts)
+    assert list(found) == ["x", "y"]
     assert file.tensors["t"].shape == (2, 4)
 
 

@@ -98,7 +98,7 @@ class OpenVinoWorker:
 
 
 def _is_running(handle: genai.GenerationHandle) -> bool:
-    return handle.get_status() == genai.GenerationStatus.RUNNING
+    return bool(handle.get_status() == genai.GenerationStatus.RUNNING)
 
 
 if __name__ == "__main__":

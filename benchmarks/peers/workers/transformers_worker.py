@@ -43,22 +43,22 @@ class TransformersWorker:
             ids = self._next(ids, cache)
         return time.perf_counter() - start
 
-    @torch.inference_mode()
     def surprise(self, windows: list[list[int]]) -> float:
         """Sum of -log p over all tokens of all windows but the first of each, in float64."""
         total = 0.0
-        for ids in windows:
-            row = torch.tensor([ids])
-            logits = self._model(row, use_cache=False).logits[0, :-1].double()
-            chosen = torch.log_softmax(logits, dim=-1).gather(1, row[0, 1:, None])
-            total -= float(chosen.sum())
+        with torch.inference_mode():
+            for ids in windows:
+                row = torch.tensor([ids])
+                logits = self._model(row, use_cache=False).logits[0, :-1].double()
+                chosen = torch.log_softmax(logits, dim=-1).gather(1, row[0, 1:, None])
+                total -= float(chosen.sum())
         return total
 
-    @torch.inference_mode()
     def _next(self, ids: torch.Tensor, cache: DynamicCache) -> torch.Tensor:
         """The most probable next token of each row, [batch, 1]."""
-        logits = self._model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1).logits
-        return logits[:, -1].argmax(dim=-1, keepdim=True)
+        with torch.inference_mode():
+            output = self._model(ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
+            return output.logits[:, -1].argmax(dim=-1, keepdim=True)
 
 
 if __name__ == "__main__":

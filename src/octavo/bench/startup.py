@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,10 @@ from octavo.errors import OctavoError
 READY = re.compile(r" serves .* at \S+ \(seconds: ([^)]*)\)")
 STOP_SECONDS = 10.0
 
+IDLE_SECONDS = 1.0
+"""After readiness the memory of an idle server is read: both processes give back what starting took
+just after they have said that they are ready."""
+
 
 class StartupError(OctavoError):
     """The server did not come up."""
@@ -29,12 +34,14 @@ class StartupError(OctavoError):
 @dataclass(frozen=True, slots=True)
 class Startup:
     """`wall_seconds` is from before the process is made to its line. `phases` are in seconds and
-    overlap. Resident memory is of the server's processes together, at most and when idle."""
+    overlap. Resident memory is of the server's processes together, at most and when idle; `rss`
+    counts a page in each process that has it, `idle_together_bytes` once."""
 
     wall_seconds: float
     phases: dict[str, float]
     peak_rss_bytes: int
     idle_rss_bytes: int
+    idle_together_bytes: int
 
 
 def measure_startup(arguments: Sequence[str], timeout_seconds: float) -> Startup:
@@ -45,12 +52,14 @@ def measure_startup(arguments: Sequence[str], timeout_seconds: float) -> Startup
         try:
             phases = _await_ready(process, start + timeout_seconds)
             wall_seconds = time.perf_counter() - start
+            time.sleep(IDLE_SECONDS)
             family = [process.pid, *children(process.pid)]
             peak = sum(status_bytes(pid, "VmHWM") for pid in family)
             idle = sum(status_bytes(pid, "VmRSS") for pid in family)
+            together = together_bytes(family)
         finally:
             _stop(process)
-    return Startup(wall_seconds, phases, peak, idle)
+    return Startup(wall_seconds, phases, peak, idle, together)
 
 
 def parse_ready(line: str) -> dict[str, float] | None:
@@ -83,6 +92,28 @@ def status_bytes(pid: int, field: str) -> int:
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) << 10
     return 0
+
+
+def together_bytes(pids: Sequence[int]) -> int:
+    """Resident memory of processes that were not forked from each other, with pages of files that
+    several of them have counted once: of each part of a file the most that one of them has.
+
+    The system's own proportional size would count less the more other programs share a library.
+    """
+    private, shared = 0, Counter[tuple[str, ...]]()
+    for pid in pids:
+        own = Counter[tuple[str, ...]]()
+        part: tuple[str, ...] = ()
+        for line in _read(Path(f"/proc/{pid}/smaps")).splitlines():
+            words = line.split()
+            if not words[0].endswith(":"):
+                part = (*words[1:3], *words[4:])  # rights, offset, inode and path
+            elif words[0].startswith("Private_") and words[-1] == "kB":
+                private += int(words[1]) << 10
+            elif words[0].startswith("Shared_"):
+                own[part] += int(words[1]) << 10
+        shared |= own
+    return private + shared.total()
 
 
 def _await_ready(process: subprocess.Popen[bytes], deadline: float) -> dict[str, float]:

@@ -13,6 +13,7 @@ from octavo.core.sampling_params import (
     MAX_LOGPROBS,
     MAX_N,
     MAX_STOP_CHARS,
+    MAX_STOP_REGEXES,
     MAX_STOP_STRINGS,
 )
 from octavo.core.token_filters import MAX_ALLOWED_TOKEN_IDS, MAX_BAD_WORDS
@@ -42,10 +43,19 @@ class RequestLimits:
     max_documents: int = option(128, "Documents of one request, at most.", minimum=0)
     max_n: int = option(16, "Answers per prompt, at most.", minimum=1, maximum=MAX_N)
     max_stop_strings: int = option(
-        16, "Stop strings of one request, at most.", minimum=0, maximum=MAX_STOP_STRINGS
+        16,
+        "Stop strings of one request, at most.",
+        minimum=0,
+        maximum=MAX_STOP_STRINGS,
+    )
+    max_stop_regexes: int = option(
+        4, "Regexes of stop_regex of one request, at most.", minimum=0, maximum=MAX_STOP_REGEXES
     )
     max_stop_chars: int = option(
-        256, "Characters of one stop string, at most.", minimum=1, maximum=MAX_STOP_CHARS
+        256,
+        "Characters of one stop string or stop_regex, at most.",
+        minimum=1,
+        maximum=MAX_STOP_CHARS,
     )
     max_logit_bias: int = option(
         1024, "Entries of logit_bias, at most.", minimum=0, maximum=MAX_LOGIT_BIAS

@@ -5,9 +5,11 @@ Every (request_id, index) gets exactly one output with a finish_reason, whatever
 
 from __future__ import annotations
 
+from io import StringIO
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from octavo.core.step_load import MeasuredStep
 
@@ -15,6 +17,7 @@ FinishReason = Literal["stop", "length", "abort", "error", "repetition"]
 
 DEADLINE_EXCEEDED = "the deadline of this request passed before its answer was complete"
 """The error of a sequence that its request's deadline ended; doors tell it from failures by it."""
+STOP_REGEX_FAILED = "a stop_regex needs too many states for this text; it must be simpler"
 FORM_NOT_KEPT = (
     "structured_outputs and the other parameters (allowed_token_ids, bad_words, min_tokens, ...)"
     " left no token to go on with, or the form became too complex"
@@ -60,25 +63,49 @@ class SequenceOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     error: str | None = None
 
 
-def merge_outputs(first: SequenceOutput, second: SequenceOutput) -> SequenceOutput:
-    """Two consecutive outputs of one sequence as one."""
-    logprobs = None
-    if first.logprobs is not None or second.logprobs is not None:
-        logprobs = [*(first.logprobs or ()), *(second.logprobs or ())]
-    return SequenceOutput(
-        request_id=first.request_id,
-        index=first.index,
-        token_ids=[*first.token_ids, *second.token_ids],
-        text=first.text + second.text,
-        logprobs=logprobs,
-        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
-        finish_reason=second.finish_reason,
-        stop_reason=second.stop_reason,
-        cumulative_logprob=second.cumulative_logprob,
-        embedding=second.embedding,
-        num_cached_tokens=second.num_cached_tokens or first.num_cached_tokens,
-        error=second.error,
-    )
+class JoinedOutputs:
+    """Consecutive outputs of one sequence, held as one until somebody reads it.
+
+    Adding one costs what it brings and holds its tokens and text only, so a reader who never comes
+    costs no more than the answer is long.
+    """
+
+    def __init__(self, first: SequenceOutput) -> None:
+        self._first = first
+        self._last = first
+        self._token_ids = list(first.token_ids)
+        self._texts = StringIO()
+        self._texts.write(first.text)
+        self._logprobs = None if first.logprobs is None else list(first.logprobs)
+        self._prompt_logprobs = first.prompt_logprobs
+        self._num_cached_tokens = first.num_cached_tokens
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self._token_ids)
+
+    def add(self, output: SequenceOutput) -> None:
+        self._last = output
+        self._token_ids += output.token_ids
+        self._texts.write(output.text)
+        if output.logprobs is not None:
+            self._logprobs = self._logprobs or []
+            self._logprobs += output.logprobs
+        self._prompt_logprobs = self._prompt_logprobs or output.prompt_logprobs
+        self._num_cached_tokens = output.num_cached_tokens or self._num_cached_tokens
+
+    def output(self) -> SequenceOutput:
+        """All that came, as one output; to be read once."""
+        if self._last is self._first:
+            return self._first
+        return replace(
+            self._last,
+            token_ids=self._token_ids,
+            text=self._texts.getvalue(),
+            logprobs=self._logprobs,
+            prompt_logprobs=self._prompt_logprobs,
+            num_cached_tokens=self._num_cached_tokens,
+        )
 
 
 class RequestTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

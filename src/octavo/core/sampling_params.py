@@ -19,6 +19,7 @@ MAX_N = 128
 MAX_BEST_OF = 20
 MAX_BEAM_WIDTH = 64
 MAX_STOP_STRINGS = 64
+MAX_STOP_REGEXES = 4
 MAX_STOP_CHARS = 1024
 MAX_LOGIT_BIAS = 65536
 MAX_LOGPROBS = 20
@@ -91,6 +92,9 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     With `structured_outputs` the answer has that form, unless a limit of length or a stop string
     ends it early. Bias and bans act among the tokens that the form allows.
 
+    `stop_regex` ends an answer at the first character at which a regex has matched; what matched
+    stays in the text, and of a `stop` that is complete there, too, the answer ends before it.
+
     `truncate_prompt_tokens` keeps so many tokens of a prompt, -1 as many as fit beside max_tokens;
     `truncation_side` is where tokens are left out.
 
@@ -108,6 +112,7 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
     logit_bias: dict[int, float] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stop_regex: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
@@ -172,18 +177,21 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
         self._check_beams()
 
     def _check_stops(self) -> None:
-        stops = self.stop_strings
-        if len(stops) > MAX_STOP_STRINGS:
-            raise InvalidRequest(
-                f"stop has {len(stops)} strings; at most {MAX_STOP_STRINGS} are allowed",
-                param="stop",
-            )
-        for text in stops:
-            if not isinstance(text, str) or not 1 <= len(text) <= MAX_STOP_CHARS:
+        for name, texts, most in (
+            ("stop", self.stop_strings, MAX_STOP_STRINGS),
+            ("stop_regex", self.stop_regexes, MAX_STOP_REGEXES),
+        ):
+            if len(texts) > most:
                 raise InvalidRequest(
-                    f"each stop must be a string of 1 to {MAX_STOP_CHARS} characters",
-                    param="stop",
+                    f"{name} has {len(texts)} strings; at most {most} are allowed",
+                    param=name,
                 )
+            for text in texts:
+                if not isinstance(text, str) or not 1 <= len(text) <= MAX_STOP_CHARS:
+                    raise InvalidRequest(
+                        f"each {name} must be a string of 1 to {MAX_STOP_CHARS} characters",
+                        param=name,
+                    )
         check_ids("stop_token_ids", self.stop_token_ids)
 
     def _check_logit_bias(self) -> None:
@@ -233,12 +241,13 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
                 param="structured_outputs",
                 code="unsupported_parameter",
             )
-        if self.stop_strings:
-            raise UnsupportedParameter(
-                "stop strings are given with use_beam_search; stop_token_ids is allowed",
-                param="stop",
-                code="unsupported_parameter",
-            )
+        for name in ("stop", "stop_regex"):
+            if getattr(self, name):
+                raise UnsupportedParameter(
+                    f"{name} is given with use_beam_search; stop_token_ids is allowed",
+                    param=name,
+                    code="unsupported_parameter",
+                )
         for name, allowed in _ALLOWED_WITH_BEAMS:
             value = getattr(self, name)
             if value not in allowed:
@@ -268,10 +277,18 @@ class SamplingParams(TokenFilters, frozen=True, kw_only=True, omit_defaults=True
 
     @property
     def stop_strings(self) -> Sequence[str]:
-        if self.stop is None:
-            return ()
-        return (self.stop,) if isinstance(self.stop, str) else self.stop
+        return _several(self.stop)
+
+    @property
+    def stop_regexes(self) -> Sequence[str]:
+        return _several(self.stop_regex)
 
     @property
     def is_greedy(self) -> bool:
         return self.temperature < GREEDY_TEMPERATURE
+
+
+def _several(given: str | list[str] | None) -> Sequence[str]:
+    if given is None:
+        return ()
+    return (given,) if isinstance(given, str) else given

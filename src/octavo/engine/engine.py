@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from octavo.core.outputs import (
     DEADLINE_EXCEEDED,
     FORM_NOT_KEPT,
+    STOP_REGEX_FAILED,
     EngineOutputs,
     EngineStats,
     FinishReason,
@@ -39,6 +40,7 @@ from octavo.engine.step_meter import StepMeter
 from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
+from octavo.tokenization.stop_matcher import StopFailed
 
 MAX_FAILED_STEPS = 3
 """So many failed steps in a row are no accident: the engine gives up."""
@@ -142,7 +144,7 @@ class Engine:
         params = request.sampling_params
         if request.request_id in self._live:
             raise InvalidRequest(f"request id {request.request_id!r} is in use", param="request_id")
-        if params.stop_strings and not self._can_write:
+        if (params.stop_strings or params.stop_regexes) and not self._can_write:
             raise InvalidRequest(
                 "stop strings need a tokenizer; this engine has none", param="stop"
             )
@@ -246,6 +248,9 @@ class Engine:
                 self._pick(update)
                 return
             output = self._outputs.process(update)
+        except StopFailed:
+            self._end([sequence], "error", STOP_REGEX_FAILED)
+            return
         except Exception:
             logger.exception("the output of a sequence failed")
             self._end([sequence], "error", OUTPUT_FAILED)

@@ -54,7 +54,7 @@ def make_engine(config: EngineConfig, runner: Runner, decoder: TokenDecoder) -> 
         eos_token_ids=decoder.stop_token_ids,
         reserve_high_priority=config.reserve_high_priority,
         max_step_seconds=config.max_step_seconds or None,
-        page_move_seconds=runner.pages.measure_move_seconds(runner.num_pages),
+        page_move_seconds=runner.pages.move_seconds,
     )
     scheduler = Scheduler(limits, kv, policy_factory(config))
     store = _prefix_store(config, kv, runner)

@@ -275,8 +275,10 @@ class InputProcessor:
                 f"{self.max_model_len}, is allowed",
                 param="truncate_prompt_tokens",
             )
-        if params.stop_strings and not params.detokenize:
-            raise InvalidRequest("stop strings need detokenize; it is false", param="stop")
+        for param in ("stop", "stop_regex"):
+            if getattr(params, param) and not params.detokenize:
+                raise InvalidRequest(f"{param} needs detokenize; it is false", param=param)
+        _check_stop_regexes(params)
         for name, ids in (
             ("stop_token_ids", params.stop_token_ids or ()),
             ("logit_bias", params.logit_bias or ()),
@@ -332,6 +334,14 @@ class InputProcessor:
     def _longest_token_bytes(self) -> int:
         """Looked up when the first long text comes: it walks the vocabulary."""
         return max(len(self.tokenizer.token_bytes(i)) for i in range(self.tokenizer.vocab_size))
+
+
+def _check_stop_regexes(params: SamplingParams) -> None:
+    if params.stop_regexes:
+        from octavo.structured.stop_regex import check_stop_regex
+
+        for pattern in params.stop_regexes:
+            check_stop_regex(pattern)
 
 
 def strings_in(value: object) -> Iterator[str]:

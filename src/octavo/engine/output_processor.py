@@ -7,7 +7,7 @@ step did to a sequence, and answers with an output, whose finish may be news to 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from octavo.core.outputs import FinishReason, SequenceOutput, TokenLogprobs
 from octavo.core.sampling_params import SamplingParams
@@ -16,6 +16,9 @@ from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import SequenceUpdate
 from octavo.scheduler.stopping import Finish
 from octavo.tokenization.stop_matcher import StopMatcher
+
+if TYPE_CHECKING:
+    from octavo.structured.stop_regex import StopRegexes
 
 
 class IncrementalDetokenizer(Protocol):
@@ -46,11 +49,14 @@ class TextStream:
         self._matcher: StopMatcher | None = None
         if params.stop_strings:
             self._matcher = StopMatcher(params.stop_strings, params.include_stop_str_in_output)
+        self._regexes = _stop_regexes(params)
 
     def push(self, token_id: int, *, may_stop: bool) -> tuple[str, str | None]:
-        """Text that may be shown now, and the stop string that has just been completed, if any.
+        """Text that may be shown now, and the stop string that has just been completed, if any, or
+        the regex that has just matched.
 
         Unless `may_stop`, the token's text is shown as it is and can be no part of a stop string.
+        Raises `StopFailed`.
         """
         return self._match(self._detokenizer.push(token_id), may_stop)
 
@@ -62,10 +68,16 @@ class TextStream:
         return text, matched
 
     def _match(self, text: str, may_stop: bool) -> tuple[str, str | None]:
-        if self._matcher is None or not may_stop:
+        if not may_stop:
             return text, None
-        result = self._matcher.push(text)
-        return result.text, result.matched
+        found = None if self._regexes is None else self._regexes.find(text)
+        end, regex = found or (len(text), None)
+        if self._matcher is None:
+            return text[:end], regex
+        result = self._matcher.push(text[:end])
+        if result.matched is not None or regex is None:
+            return result.text, result.matched
+        return result.text + self._matcher.flush(), regex
 
 
 class OutputProcessor:
@@ -194,6 +206,14 @@ class OutputProcessor:
         for position, entry in enumerate(update.result.prompt_logprobs, first):
             if position < len(collected):
                 collected[position] = entry
+
+
+def _stop_regexes(params: SamplingParams) -> StopRegexes | None:
+    if not params.stop_regexes:
+        return None
+    from octavo.structured.stop_regex import StopRegexes
+
+    return StopRegexes(params.stop_regexes)
 
 
 def _may_stop(sequence: Sequence) -> bool:

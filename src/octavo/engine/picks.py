@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from octavo.core.outputs import RequestTimes, SequenceOutput, merge_outputs
+from octavo.core.outputs import JoinedOutputs, RequestTimes, SequenceOutput
 
 
 @dataclass(slots=True)
 class _Drawn:
     """One sequence so far. `times` are there when it has ended."""
 
-    output: SequenceOutput
+    outputs: JoinedOutputs
     logprob: float
     times: RequestTimes | None = None
 
@@ -36,9 +36,9 @@ class BestOf:
         """What one sequence has to say, and the log probability of the tokens in it."""
         drawn = self._drawn.get(output.index)
         if drawn is None:
-            self._drawn[output.index] = _Drawn(output, logprob)
+            self._drawn[output.index] = _Drawn(JoinedOutputs(output), logprob)
         else:
-            drawn.output = merge_outputs(drawn.output, output)
+            drawn.outputs.add(output)
             drawn.logprob += logprob
 
     def ended(self, index: int, times: RequestTimes) -> None:
@@ -49,7 +49,10 @@ class BestOf:
         """The answers, best first, numbered anew. Equal ones keep their order."""
         ranked = sorted(self._drawn.values(), key=lambda drawn: -drawn.logprob)
         return [
-            (replace(drawn.output, index=rank, cumulative_logprob=drawn.logprob), drawn.times)
+            (
+                replace(drawn.outputs.output(), index=rank, cumulative_logprob=drawn.logprob),
+                drawn.times,
+            )
             for rank, drawn in enumerate(ranked[:count])
             if drawn.times is not None
         ]

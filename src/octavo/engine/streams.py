@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from octavo.core.outputs import EngineOutputs, SequenceOutput, merge_outputs
+from octavo.core.outputs import EngineOutputs, JoinedOutputs, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.errors import EngineDead
 
@@ -24,7 +24,7 @@ class OutputStream:
         self.request_id = request_id
         self._num_open = num_sequences
         self._on_close = on_close
-        self._pending: dict[int, SequenceOutput] = {}
+        self._pending: dict[int, JoinedOutputs] = {}
         self.error: EngineDead | None = None
         self.on_news: Callable[[], None] = self._wake
         self._waiter: asyncio.Future[None] | None = None
@@ -37,7 +37,10 @@ class OutputStream:
 
     def put(self, output: SequenceOutput) -> None:
         earlier = self._pending.get(output.index)
-        self._pending[output.index] = merge_outputs(earlier, output) if earlier else output
+        if earlier is None:
+            self._pending[output.index] = JoinedOutputs(output)
+        else:
+            earlier.add(output)
         if output.finish_reason is not None:
             self._num_open -= 1
         self.on_news()
@@ -53,7 +56,7 @@ class OutputStream:
 
     def take(self) -> list[SequenceOutput]:
         """What has come since the last time, at most one output per sequence."""
-        outputs = list(self._pending.values())
+        outputs = [pending.output() for pending in self._pending.values()]
         self._pending.clear()
         return outputs
 
@@ -73,7 +76,7 @@ class OutputStream:
                 raise StopAsyncIteration
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
-        return self._pending.pop(next(iter(self._pending)))
+        return self._pending.pop(next(iter(self._pending))).output()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

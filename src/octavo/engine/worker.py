@@ -40,6 +40,7 @@ from octavo.engine.frames import (
     to_worker_decoder,
 )
 from octavo.errors import OctavoError
+from octavo.kernels._native import trim_memory
 
 HEARTBEAT_SECONDS = 0.2
 _RECEIVE_BYTES = 256 * 1024
@@ -97,6 +98,7 @@ class Worker:
         seconds = {"load": time.perf_counter() - start_time}
         facts = EngineFacts(num_pages=engine.stats().num_pages, start_seconds=seconds)
         self._channel.send(EngineReady(facts))
+        trim_memory()
         gc.freeze()  # a full collection would take 8 ms to find out that all this stays
         gc.enable()
         self._loop.run()

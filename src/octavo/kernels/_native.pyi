@@ -43,10 +43,15 @@ def dequantize(type_name: str, data: U8, count: int) -> F32:
     Raises ValueError unless `data` holds exactly so many.
     """
 
+def trim_memory() -> None:
+    """Give what has been freed back to the system, where the C library can (glibc's malloc_trim).
+    Takes milliseconds."""
+
 def read_strings(
     buffer: mmap | bytes, position: int, count: int, max_bytes: int
-) -> tuple[list[str], int]:
-    """At most `count` strings from `position` on, and the position behind the last of them.
+) -> tuple[bytes, bytes, int]:
+    """At most `count` strings from `position` on, as `core.packed_texts.PackedTexts` takes them
+    (data, starts), and the position behind the last of them.
 
     Each is a 64-bit little-endian length and that many bytes of UTF-8, as in GGUF. Ends early
     before a string that has more than `max_bytes`, passes the buffer's end, or is no UTF-8.
@@ -70,8 +75,10 @@ class ThreadPool:
     def num_threads(self) -> int: ...
 
 class WeightMemory:
-    """Where packed matrices lie side by side, in mappings large enough for huge pages."""
-    def __init__(self) -> None: ...
+    """Where packed matrices lie side by side, in mappings of at least `chunk_bytes`, which are
+    taken from the system as they are filled. What is left of one when the next matrix does not fit
+    is half a huge page on average, so a chunk should hold all that is expected."""
+    def __init__(self, chunk_bytes: int) -> None: ...
 
 class PackedMatrix:
     """A weight matrix [rows, columns] in the tile layout of the kernels. Holds its memory."""

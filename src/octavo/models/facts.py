@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from octavo.core.model_config import LayerConfig, ModelConfig, RopeConfig
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import WeightError
 from octavo.weights.gguf import GGUFFile
 from octavo.weights.metadata import (
@@ -178,7 +179,7 @@ def _vocab_size(keys: Keys) -> int:
     rows = table.shape[0]
     keys.integer("vocab_size", 1, rows, default=rows)
     tokens = keys.file.metadata.get("tokenizer.ggml.tokens")
-    if isinstance(tokens, list) and len(tokens) > rows:
+    if isinstance(tokens, PackedTexts) and len(tokens) > rows:
         raise WeightError(
             keys.file.path,
             f"{TOKEN_EMBEDDING} has {rows} rows for {len(tokens)} tokens",

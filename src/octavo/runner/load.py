@@ -21,7 +21,7 @@ from octavo.ops.program import Program
 from octavo.runner.executable import ProgramExecutable
 from octavo.runner.memory import num_pages_for
 from octavo.runner.page_identity import page_identity
-from octavo.runner.page_memory import PageMemory
+from octavo.runner.page_memory import NUM_MEASURED_PAGES, PageMemory, measure_move_seconds
 from octavo.runner.pooler import HiddenPooler
 from octavo.runner.runner import Runner
 from octavo.runner.step import Step, StepLimits
@@ -73,16 +73,15 @@ def load_runner(
     loaded = load_weights(
         file, weights, config.dtype, pool, progress, quantization=config.quantization
     )
-    layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.config.layers]
-    pages = KvCache(num_pages, layers, config.kv_cache_dtype, plan.places)
     identity = page_identity(file, config, program, plan) if config.prefix_cache_dir else b""
+    cache, pages = _page_memory(config, model.config, plan, num_pages, identity)
     step = Step(limits)
     return Runner(
         model=model.config,
         num_pages=num_pages,
         step=step,
-        executable=ProgramExecutable(program, loaded, pages, pool, config.isa, step),
-        pages=PageMemory(pages, _swap_buffer(config, pages.page_bytes), identity, plan.groups),
+        executable=ProgramExecutable(program, loaded, cache, pool, config.isa, step),
+        pages=pages,
         pooler=HiddenPooler(_vector(loaded, model.norm), model.config.norm_eps),
         sampler=Sampler(model.config.vocab_size, pool, config.isa, processors),
         stop_token_ids=stop_token_ids,
@@ -117,10 +116,24 @@ def _vector(loaded: LoadedWeights, weight: Weight) -> npt.NDArray[np.float32]:
     return held
 
 
-def _swap_buffer(config: EngineConfig, page_bytes: int) -> SwapBuffer:
+def _page_memory(
+    config: EngineConfig, model: ModelConfig, plan: PagePlan, num_pages: int, identity: bytes
+) -> tuple[KvCache, PageMemory]:
+    """The pages as kernels take them, and with their swap space."""
+    layers = [(layer.num_kv_heads, layer.head_dim) for layer in model.layers]
+    cache, scratch = (
+        KvCache(count, layers, config.kv_cache_dtype, plan.places)
+        for count in (num_pages, NUM_MEASURED_PAGES)
+    )
     assert config.swap_space is not None
+    num_slots = config.swap_space // cache.page_bytes
     directory = Path(config.swap_dir) if config.swap_dir else None
-    return SwapBuffer(config.swap_space // page_bytes, page_bytes, directory)
+    swap, scratch_swap = (
+        SwapBuffer(count, cache.page_bytes, directory)
+        for count in (num_slots, min(num_slots, NUM_MEASURED_PAGES))
+    )
+    seconds = measure_move_seconds(scratch, scratch_swap)
+    return cache, PageMemory(cache, swap, identity, plan.groups, seconds)
 
 
 def _pages(config: EngineConfig, model: ModelConfig) -> tuple[PagePlan, int]:

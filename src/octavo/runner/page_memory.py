@@ -27,7 +27,7 @@ class PageMemory:
     """Content moves bit for bit, whatever its type: codes, scales and all layers of a group.
 
     `identity`: pages of memories of equal identity mean the same (`runner.page_identity`); empty
-    where nobody asks.
+    where nobody asks. `move_seconds`: what `measure_move_seconds` said.
     """
 
     def __init__(
@@ -36,8 +36,10 @@ class PageMemory:
         swap: SwapBuffer,
         identity: bytes = b"",
         groups: PageGroups | None = None,
+        move_seconds: float = math.inf,
     ) -> None:
         self.identity = identity
+        self.move_seconds = move_seconds
         self.groups = groups or PageGroups()
         self._cache = cache
         self._swap = swap
@@ -61,28 +63,6 @@ class PageMemory:
                 case MoveKind.SWAP_IN:
                     self._cache.load_page(target, self._swap.slot(source))
 
-    def measure_move_seconds(self, num_pages: int) -> float:
-        """What one of the `num_pages` takes on average to go out or to come back; infinite without
-        swap space.
-
-        Before anything is computed: pages come back as they were. Slots are written for the first
-        time, which in memory costs some ten times what it does later, and which is what the first
-        sequences to be swapped out will pay; pages are not, since those that run have used them.
-        """
-        num_moved = min(NUM_MEASURED_PAGES, self.num_swap_slots, num_pages)
-        if num_moved == 0:
-            return math.inf
-        outs = [PageMove(MoveKind.SWAP_OUT, page, page) for page in range(num_moved)]
-        ins = [PageMove(MoveKind.SWAP_IN, page, page) for page in range(num_moved)]
-        seconds = self._seconds(outs)
-        self.do(ins)
-        return (seconds + self._seconds(ins)) / (2 * num_moved)
-
-    def _seconds(self, moves: Iterable[PageMove]) -> float:
-        start = time.perf_counter()
-        self.do(moves)
-        return time.perf_counter() - start
-
     def read(self, page: int) -> U8:
         """The page's bytes, [page_bytes]."""
         content = np.empty(self.page_bytes, np.uint8)
@@ -92,3 +72,29 @@ class PageMemory:
     def write(self, page: int, content: U8) -> None:
         """Raises `ValueError` unless `content` has `page_bytes` bytes."""
         self._cache.load_page(page, content)
+
+
+def measure_move_seconds(scratch: KvCache, swap: SwapBuffer) -> float:
+    """What a page takes on average to go out or to come back; infinite without swap space.
+
+    `scratch` has NUM_MEASURED_PAGES pages like those in use, and `swap` slots like theirs, which
+    themselves stay untouched: written once, a page keeps a huge page of memory in each layer.
+    Slots are written for the first time, which in memory costs some ten times what it does later,
+    and which is what the first sequences to be swapped out will pay; scratch pages are not, since
+    the pages of those that run have been used.
+    """
+    num_moved = min(NUM_MEASURED_PAGES, swap.num_slots)
+    if num_moved == 0:
+        return math.inf
+    pages = PageMemory(scratch, swap)
+    outs = [PageMove(MoveKind.SWAP_OUT, page, page) for page in range(num_moved)]
+    ins = [PageMove(MoveKind.SWAP_IN, page, page) for page in range(num_moved)]
+    seconds = _seconds(pages, outs)
+    pages.do(ins)
+    return (seconds + _seconds(pages, ins)) / (2 * num_moved)
+
+
+def _seconds(pages: PageMemory, moves: Iterable[PageMove]) -> float:
+    start = time.perf_counter()
+    pages.do(moves)
+    return time.perf_counter() - start

@@ -299,18 +299,29 @@ class Scheduler:
     # --- the waiting ones ---------------------------------------------------------------------
 
     def _admit(self, plan: StepPlan, now: float) -> None:
-        """Admit whoever is next while slots, budgets and pages last: nobody overtakes."""
+        """Admit whoever is next while slots, budgets and pages last.
+
+        Nobody overtakes, but those of the high class do where the next one lacks slots or tokens
+        and some are reserved for them. They take no more than those, so that it gets its turn."""
         self.wait_reason = ""
-        while not self.wait_reason:
-            only_high = not self._slots.have(1, is_reserved=False)
+        overtakes = False
+        while True:
+            only_high = overtakes or not self._slots.have(1, is_reserved=False)
             sequence = self._ready.head(now, only_high=only_high)
             if sequence is None:
-                self.wait_reason = "slots" if only_high else ""
+                self.wait_reason = self.wait_reason or ("slots" if only_high else "")
                 return
-            self.wait_reason = self._reason_to_wait(sequence, plan)
-            if not self.wait_reason:
+            if overtakes and not self._slots.are_reserved_for(sequence):
+                return
+            reason = self._reason_to_wait(sequence, plan)
+            if not reason:
                 self._start(sequence)
                 self._plan_chunk(sequence, plan)
+                continue
+            self.wait_reason = self.wait_reason or reason
+            if only_high or is_high(sequence) or reason not in ("slots", "step"):
+                return
+            overtakes = True
 
     def _reason_to_wait(self, sequence: Sequence, plan: StepPlan) -> str:
         """Why it cannot be admitted now; "" if it has just got its pages."""

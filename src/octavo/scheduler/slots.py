@@ -25,6 +25,11 @@ class Slots:
     def have_for(self, sequence: Sequence) -> bool:
         return self.have(num_slots(sequence), is_reserved=is_high(sequence))
 
+    def are_reserved_for(self, sequence: Sequence) -> bool:
+        """Whether one of the high class would take no more than what is reserved for it."""
+        num_reserved = self._config.max_num_seqs - self._config.max_unreserved_seqs
+        return self._num_taken_by_high + num_slots(sequence) <= num_reserved
+
     def take(self, sequence: Sequence) -> None:
         self._num_taken += num_slots(sequence)
         self._num_taken_by_high += num_slots(sequence) * is_high(sequence)

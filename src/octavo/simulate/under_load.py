@@ -2,7 +2,8 @@
 
 The server measures its steps itself, so that they may be of any mixture, and whatever else a load
 costs the machine (HTTP, tokenising, the clients) is in their times. What a request spends outside
-of the engine is what its client waited for the first token beyond what the engine says.
+of the engine is what its client waited for the first token beyond what the engine says, while
+others are answered: then it takes two to three times as long as alone, for want of processors.
 """
 
 from __future__ import annotations
@@ -81,14 +82,15 @@ async def observe(
 
 async def observe_once(server: Server, plan: LoadPlan, number: int) -> Observed:
     """One round; its number makes the prompts new."""
-    before = await _steps(server)
-    outside_seconds = await _outside_seconds(server, plan, number)
+    before = await steps_of(server)
+    await _closed_loop(server, plan, 1, number)
     start = time.perf_counter()
     for clients in plan.clients:
         await _closed_loop(server, plan, clients, number)
     num_answered = plan.num_asked * sum(plan.clients)
-    await _open_loop(server, plan, num_answered / (time.perf_counter() - start), number)
-    return Observed((await _steps(server)).since(before), outside_seconds)
+    rate = OPEN_SHARE * num_answered / (time.perf_counter() - start)
+    outside_seconds = await _open_loop(server, plan, rate, number)
+    return Observed((await steps_of(server)).since(before), outside_seconds)
 
 
 def together(rounds: Sequence[Observed]) -> Observed:
@@ -103,26 +105,21 @@ def profile_of(observed: Observed, model: str, machine: str) -> Profile:
     return msgspec.structs.replace(profile, request_seconds=observed.outside_seconds)
 
 
-async def _outside_seconds(server: Server, plan: LoadPlan, number: int) -> float:
-    """Of one client alone: where many come at once, most of it is waiting for each other."""
-    before = await _engine_seconds(server)
-    outcomes = await _closed_loop(server, plan, 1, number)
-    in_engine = await _engine_seconds(server) - before
-    return max(0.0, sum(outcome.ttft for outcome in outcomes) - in_engine) / len(outcomes)
-
-
-async def _closed_loop(
-    server: Server, plan: LoadPlan, clients: int, number: int
-) -> Sequence[Outcome]:
+async def _closed_loop(server: Server, plan: LoadPlan, clients: int, number: int) -> None:
     requests = _requests(plan, clients * plan.num_asked, 1_000_003 * clients + number)
-    return _checked(await run_load(server, requests, max_concurrency=clients))
+    _checked(await run_load(server, requests, max_concurrency=clients))
 
 
-async def _open_loop(server: Server, plan: LoadPlan, rate: float, number: int) -> None:
+async def _open_loop(server: Server, plan: LoadPlan, rate: float, number: int) -> float:
+    """Seconds outside of the engine until the first token, on average. (Where many come at once,
+    as in a closed loop, most of it is waiting for each other.)"""
     num_requests = plan.num_asked * max(plan.clients)
     requests = _requests(plan, num_requests, 500_000_003 + number)
-    arrivals = list(poisson_arrivals(num_requests, OPEN_SHARE * rate, number))
-    _checked(await run_load(server, requests, arrivals=arrivals))
+    arrivals = list(poisson_arrivals(num_requests, rate, number))
+    before = await _engine_seconds(server)
+    outcomes = _checked(await run_load(server, requests, arrivals=arrivals))
+    in_engine = await _engine_seconds(server) - before
+    return max(0.0, sum(outcome.ttft for outcome in outcomes) - in_engine) / num_requests
 
 
 def _requests(plan: LoadPlan, num_requests: int, seed: int) -> list[LoadRequest]:
@@ -141,7 +138,8 @@ def _checked(outcomes: Sequence[Outcome]) -> Sequence[Outcome]:
     return outcomes
 
 
-async def _steps(server: Server) -> StepReport:
+async def steps_of(server: Server) -> StepReport:
+    """Raises LoadError from a server that does not tell, or if there is none."""
     report = await step_report(server)
     if report is None:
         raise LoadError(f"{server.base_url} does not tell its steps, as octavo's server does")

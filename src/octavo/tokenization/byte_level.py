@@ -53,16 +53,14 @@ def byte_level_tokenizer(vocabulary: Vocabulary, hidden: Iterable[int]) -> token
 def _merges(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     if not vocabulary.merges:
         raise TokenizerError(f"{vocabulary.source}: tokenizer.ggml.merges is missing or empty")
-    merges = []
-    for index, merge in enumerate(vocabulary.merges):
-        left, _, right = merge.partition(" ")
-        if not left or not right:
-            raise TokenizerError(
-                f"{vocabulary.source}: tokenizer.ggml.merges[{index}] is {merge!r:.80}; "
-                "two tokens with a space between them are needed"
-            )
-        merges.append((left, right))
-    return merges
+    parts = [merge.partition(" ") for merge in vocabulary.merges]
+    if not all(map(all, parts)):
+        index = next(index for index, part in enumerate(parts) if not all(part))
+        raise TokenizerError(
+            f"{vocabulary.source}: tokenizer.ggml.merges[{index}] is "
+            f"{vocabulary.merges[index]!r:.80}; two tokens with a space between them are needed"
+        )
+    return [(left, right) for left, _, right in parts]
 
 
 def is_marker(token: str, token_type: int) -> bool:

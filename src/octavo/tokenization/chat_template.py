@@ -14,6 +14,7 @@ import jinja2
 from jinja2 import meta, nodes
 
 from octavo.config.front_limits import FrontLimits
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import TemplateError, TokenizerError
 from octavo.tokenization.messages import Message, map_texts, prepare_messages
 from octavo.tokenization.template_budget import Budget
@@ -98,8 +99,10 @@ class ChatTemplate:
         special = {}
         for name, variable in zip(_SPECIAL_TOKENS, _VARIABLES, strict=True):
             token_id = metadata.get(f"tokenizer.ggml.{name}_token_id")
-            if isinstance(tokens, list) and isinstance(token_id, int) and token_id < len(tokens):
-                special[variable] = str(tokens[token_id])
+            if not isinstance(tokens, PackedTexts) or not isinstance(token_id, int):
+                continue
+            if 0 <= token_id < len(tokens):
+                special[variable] = tokens[token_id]
         try:
             return cls(found, special, limits=limits, keeps_parts=keeps_parts)
         except TemplateError as error:

@@ -31,7 +31,7 @@ def sentencepiece_tokenizer(
 
     With `adds_space_prefix` every text is read as if a space stood before it.
     """
-    pieces = vocabulary.tokens.copy()
+    pieces = list(vocabulary.tokens)
     for id_ in vocabulary.ids_of(TokenType.USER_DEFINED):
         pieces[id_] = _spelled(pieces[id_])
     ids = {piece: id_ for id_, piece in enumerate(pieces)}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final, Self
 
 from octavo.tokenization.detokenizer import Detokenizer
 from octavo.tokenization.vocabulary import TokenType, Vocabulary
+
+NUM_REMEMBERED_TOKENS: Final = 4096
+"""A text of 25,000 tokens consists of some 3,000 different ones."""
 
 SPACE: Final = "\u2581"
 """What SentencePiece writes for a space."""
@@ -47,7 +50,8 @@ class TokenDecoder:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._tokens = vocabulary.tokens
-        self._types: list[int] = vocabulary.types.tolist()
+        self._remembered_bytes = lru_cache(NUM_REMEMBERED_TOKENS)(self._token_bytes)
+        self._types = bytes(vocabulary.types.astype("u1"))  # items of bytes are plain integers
         self._is_byte_level = vocabulary.model == "gpt2"
         self.vocab_size = len(vocabulary.tokens)
         self.stop_token_ids = vocabulary.stop_token_ids
@@ -84,8 +88,9 @@ class TokenDecoder:
     def token_bytes(self, token_id: int) -> bytes:
         """Exactly the bytes that this token adds to a text: none for the id of a padding row of
         the embedding, which lies at or above `vocab_size`."""
-        if token_id >= self.vocab_size:
-            return b""
+        return self._remembered_bytes(token_id) if token_id < self.vocab_size else b""
+
+    def _token_bytes(self, token_id: int) -> bytes:
         token, token_type = self._tokens[token_id], self._types[token_id]
         if not self._is_byte_level:
             return piece_bytes(token, token_type)

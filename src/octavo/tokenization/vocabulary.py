@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import TokenizerError
 
 Number = TypeVar("Number", np.float32, np.int32)
@@ -76,10 +77,10 @@ class Vocabulary:
     source: object
     model: str
     pre: str
-    tokens: list[str]
+    tokens: PackedTexts
     types: npt.NDArray[np.int32]
     scores: npt.NDArray[np.float32] | None
-    merges: list[str]
+    merges: PackedTexts
     bos_token_id: int | None
     eos_token_id: int | None
     unknown_token_id: int | None
@@ -107,7 +108,7 @@ class Vocabulary:
             tokens=tokens,
             types=types,
             scores=section.numbers("scores", len(tokens), np.float32),
-            merges=section.texts("merges", default=[]),
+            merges=section.texts("merges", default=PackedTexts.pack(())),
             bos_token_id=ids["bos"],
             eos_token_id=ids["eos"],
             unknown_token_id=ids["unknown"],
@@ -128,7 +129,7 @@ _IDS = ("bos", "eos", "eot", "eom", "unknown", "padding")
 _ENDS = ("eos", "eot", "eom")
 
 
-def _types(section: _Section, tokens: list[str], named: list[int]) -> npt.NDArray[np.int32]:
+def _types(section: _Section, tokens: PackedTexts, named: list[int]) -> npt.NDArray[np.int32]:
     """The file's types; what it names as bos, eos, ... is a control token whatever its type."""
     given = section.numbers("token_type", len(tokens), np.int32)
     types = np.full(len(tokens), TokenType.NORMAL, np.int32) if given is None else given.copy()
@@ -140,7 +141,7 @@ def _types(section: _Section, tokens: list[str], named: list[int]) -> npt.NDArra
 
 
 def _stop_ids(
-    tokens: list[str], types: npt.NDArray[np.int32], ids: Mapping[str, int | None]
+    tokens: PackedTexts, types: npt.NDArray[np.int32], ids: Mapping[str, int | None]
 ) -> frozenset[int]:
     named = {ids[name] for name in _ENDS}
     controls = np.flatnonzero(types == TokenType.CONTROL).tolist()
@@ -149,7 +150,7 @@ def _stop_ids(
 
 
 def _fim_ids(
-    section: _Section, tokens: list[str], types: npt.NDArray[np.int32]
+    section: _Section, tokens: PackedTexts, types: npt.NDArray[np.int32]
 ) -> tuple[int, int, int] | None:
     """As the file names them, or else as they are spelled."""
     prefix, suffix, middle = (
@@ -188,11 +189,11 @@ class _Section:
             raise self.error(name, _kind(value), "a string")
         return value
 
-    def texts(self, name: str, *, default: list[str] | None = None) -> list[str]:
+    def texts(self, name: str, *, default: PackedTexts | None = None) -> PackedTexts:
         value = self.get(name)
         if value is None and default is not None:
             return default
-        if not isinstance(value, list):
+        if not isinstance(value, PackedTexts):
             raise self.error(name, _kind(value), "an array of strings")
         return value
 
@@ -225,6 +226,6 @@ class _Section:
 def _kind(value: object) -> str:
     if value is None:
         return "missing"
-    if isinstance(value, list | np.ndarray):
+    if isinstance(value, PackedTexts | np.ndarray):
         return f"an array of {len(value)}"
     return f"a {type(value).__name__}"

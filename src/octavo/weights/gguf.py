@@ -59,7 +59,7 @@ class TensorInfo:
 class GGUFFile:
     """A mapped model file. Metadata is copied out; tensor bytes stay in the file until used.
 
-    Numeric arrays of the metadata are numpy arrays, arrays of strings are lists.
+    Numeric arrays of the metadata are numpy arrays, arrays of strings are `PackedTexts`.
     """
 
     def __init__(

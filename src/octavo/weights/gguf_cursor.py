@@ -10,6 +10,7 @@ from mmap import mmap
 from pathlib import Path
 from typing import Final
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import WeightError
 from octavo.kernels._native import read_strings
 
@@ -64,14 +65,15 @@ class Cursor:
         except UnicodeDecodeError:
             raise self.error(f"{what} is not valid UTF-8", start) from None
 
-    def strings(self, what: str, num_strings: int) -> list[str]:
+    def strings(self, what: str, num_strings: int) -> PackedTexts:
         """`num_strings` strings by one call: vocabularies have hundreds of thousands.
 
         Equal to as many calls of `string`; the bytes that fault are found by such a call.
         """
-        strings, self.position = read_strings(
+        data, starts, self.position = read_strings(
             self._buffer, self.position, num_strings, MAX_STRING_BYTES
         )
-        if len(strings) < num_strings:
-            self.string(f"item {len(strings)} of {what}")  # raises: it is why the loop ended
-        return strings
+        texts = PackedTexts(data, starts)
+        if len(texts) < num_strings:
+            self.string(f"item {len(texts)} of {what}")  # raises: it is why the loop ended
+        return texts

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.weights.gguf_cursor import Cursor
 from octavo.weights.metadata import MetadataValue, NumericArray
 
@@ -52,7 +53,7 @@ def _read_number(cursor: Cursor, key: str, dtype: np.dtype[np.generic]) -> int |
     return number
 
 
-def _read_array(cursor: Cursor, key: str) -> list[str] | NumericArray:
+def _read_array(cursor: Cursor, key: str) -> PackedTexts | NumericArray:
     start = cursor.position
     type_number = cursor.u32(f"the item type of {key!r}")
     if type_number == _ARRAY:

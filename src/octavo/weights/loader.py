@@ -29,6 +29,9 @@ FLOAT_FORMATS = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 RELEASE_EVERY_BYTES = 32 << 20
 
+MIN_CHUNK_BYTES = 32 << 20
+"""Of the mappings that packed weights lie in."""
+
 READ_AHEAD_BYTES = 64 << 20
 """Of the file, asked for while the tensors before them are packed."""
 
@@ -104,7 +107,7 @@ def load_weights(
     total_bytes = sum(file.tensors[weight.name].num_bytes for weight in weights)
     done_bytes = 0
     loaded: dict[str, PackedMatrix | npt.NDArray[np.float32]] = {}
-    memory, pages = WeightMemory(), _FilePages(file)
+    memory, pages = WeightMemory(_chunk_bytes(total_bytes)), _FilePages(file)
     for weight in weights:
         info = file.tensors[weight.name]
         pages.before(info)
@@ -116,6 +119,12 @@ def load_weights(
             progress(done_bytes, total_bytes)
     file.release()
     return loaded
+
+
+def _chunk_bytes(file_bytes: int) -> int:
+    """Room for all that tensors of so many bytes become if they keep their types: packed, scales
+    are padded and bytes of their own. What is left over is never touched, and so no memory."""
+    return file_bytes + file_bytes // 16 + MIN_CHUNK_BYTES
 
 
 class _FilePages:

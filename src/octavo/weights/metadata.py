@@ -12,10 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from octavo.core.packed_texts import PackedTexts
 from octavo.errors import WeightError
 
 NumericArray = npt.NDArray[np.generic]
-MetadataValue = bool | int | float | str | list[str] | NumericArray
+MetadataValue = bool | int | float | str | PackedTexts | NumericArray
 
 
 def metadata_int(
@@ -123,7 +124,7 @@ def _short(value: MetadataValue) -> str:
     """One line, however long or hostile the value is."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.size} {value.dtype} values"
-    if isinstance(value, list):
+    if isinstance(value, PackedTexts):
         return f"an array of {len(value)} strings"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -54,6 +54,27 @@ def test_requests_a_second() -> None:
     _granted(admission, _ids(1), now=2.0)
 
 
+def test_what_does_not_reach_the_engine_counts_for_the_rate_of_requests_alone() -> None:
+    limits = TenantLimits(
+        requests_per_second=1,
+        request_burst=3,
+        tokens_per_second=1,
+        token_burst=1,
+        max_queued_requests=1,
+    )
+    admission = _admission(limits, AdmissionBounds(num_slots=1, max_sequences=1))
+    grant = _granted(admission, _ids(1))
+    assert admission.count("", 0.0) is None, "queues and tokens do not bound it"
+    assert admission.count("", 0.0) is None
+    refusal = admission.count("", 0.0)
+    assert refusal is not None
+    assert (refusal.code, refusal.retry_after_seconds) == ("rate_limit_requests", 1)
+    admission.close(grant, 0, 0.0)
+    assert _refused(admission, _ids(1)).code == "rate_limit_requests"
+    assert admission.count("", 1.0) is None
+    assert admission.count("another", 1.0) is None
+
+
 def test_a_refused_request_costs_nothing() -> None:
     limits = TenantLimits(requests_per_second=1, request_burst=2, max_queued_requests=1)
     admission = _admission(limits)

@@ -14,7 +14,7 @@ from octavo.entrypoints.openai.chat.request import ChatRequest
 from octavo.entrypoints.openai.chat.turn import ChatTurn
 from octavo.entrypoints.openai.generation.answers import respond
 from octavo.entrypoints.openai.http.errors import json_response
-from octavo.entrypoints.openai.intake.context import Incoming, receive_body
+from octavo.entrypoints.openai.intake.context import Incoming, receive_body, receive_counted
 
 
 async def create_message(request: Request) -> Response:
@@ -27,7 +27,7 @@ async def create_message(request: Request) -> Response:
 
 
 async def count_tokens(request: Request) -> Response:
-    incoming, body = await receive_body(request, CountTokensRequest)
+    incoming, body = await receive_counted(request, CountTokensRequest)
     with in_terms_of_messages():
         ids = await ChatTurn(incoming, _chat(incoming, body)).prompt_ids()
     return json_response(TokenCount(input_tokens=len(ids)))

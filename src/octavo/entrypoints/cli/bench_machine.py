@@ -12,12 +12,14 @@ from octavo.bench.report import Metric, Report, now, report_from_json
 from octavo.bench.startup import Startup, drop_from_page_cache, measure_startup
 from octavo.config.engine import EngineConfig
 from octavo.config.machine import this_machine
+from octavo.engine.model_file import resolve_for
 from octavo.entrypoints.cli.bench_output import add_output, check_files, deliver
 from octavo.entrypoints.cli.flags import add_config_file, add_options, read_options
 from octavo.entrypoints.cli.loading import add_model, fetch
 from octavo.entrypoints.progress import counting_bar
 from octavo.errors import ConfigError
 from octavo.kernels._native import isa_levels
+from octavo.weights.gguf import GGUFFile
 
 
 def configure_machine(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +74,12 @@ def run_startup(namespace: argparse.Namespace) -> int:
             created=now(),
             machine=fingerprint(config.threads or this_machine().num_cores),
             model=path.name,
-            settings={"drop_cache": namespace.drop_cache, "file_bytes": path.stat().st_size},
-            metrics=startup_metrics(starts),
+            settings={
+                "drop_cache": namespace.drop_cache,
+                "file_bytes": path.stat().st_size,
+                "kv_cache_bytes": kv_cache_bytes(config),
+            },
+            metrics=startup_metrics(starts, path.stat().st_size),
         ),
         namespace,
     )
@@ -92,7 +98,18 @@ def engine_flags(values: dict[str, object]) -> list[str]:
     return flags
 
 
-def startup_metrics(starts: list[Startup]) -> list[Metric]:
+def kv_cache_bytes(config: EngineConfig) -> int:
+    """What a server with these options sets aside for keys and values, and takes as it is used."""
+    with GGUFFile.open(config.model) as file:
+        resolved, _ = resolve_for(file, config)
+    assert resolved.config.kv_cache_memory is not None, "resolve decides it"
+    return resolved.config.kv_cache_memory
+
+
+def startup_metrics(starts: list[Startup], file_bytes: int) -> list[Metric]:
+    """Pages of keys and values that nobody has written take no memory, so that an idle server's
+    stands beside the file alone."""
+
     def metric(name: str, unit: str, samples: list[float]) -> Metric:
         return Metric(name=name, unit=unit, better="lower", samples=samples)
 
@@ -106,6 +123,14 @@ def startup_metrics(starts: list[Startup]) -> list[Metric]:
         *phases,
         metric("peak resident", "bytes", [float(start.peak_rss_bytes) for start in starts]),
         metric("idle resident", "bytes", [float(start.idle_rss_bytes) for start in starts]),
+        metric(
+            "idle beyond file", "bytes", [start.idle_rss_bytes - file_bytes for start in starts]
+        ),
+        metric(
+            "same, shared pages once",
+            "bytes",
+            [start.idle_together_bytes - file_bytes for start in starts],
+        ),
     ]
 
 

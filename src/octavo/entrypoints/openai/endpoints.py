@@ -169,6 +169,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The token ids of a text or a conversation.",
         request=TokenizeRequest,
         answer=TokenizeBody,
+        statuses=(429,),
     ),
     *(
         Endpoint(
@@ -188,6 +189,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         summary="The text of token ids.",
         request=DetokenizeRequest,
         answer=DetokenizeBody,
+        statuses=(429,),
     ),
     Endpoint(
         method="GET",

@@ -18,6 +18,7 @@ from octavo.entrypoints.openai.batches.line_call import LineCaller
 from octavo.entrypoints.openai.batches.service import BatchService
 from octavo.entrypoints.openai.http_server import DrainingServer
 from octavo.entrypoints.openai.intake.context import ModelInfo
+from octavo.kernels._native import trim_memory
 from octavo.metrics.engine_metrics import EngineMetrics
 from octavo.parsing.registry import Dialects, dialects_of
 from octavo.scheduler.admission.queue_order import queue_order
@@ -60,6 +61,7 @@ class ServedApp:
         self.app = build_app(
             client, front.inputs, model, options, self.metrics, tenants, order, self._batches
         )
+        trim_memory()  # what it took to read the vocabulary
 
     async def run(self, listener: socket.socket, on_ready: Callable[[], None]) -> int:
         """Serve until a signal or the engine's end. Returns the exit status."""

@@ -16,6 +16,7 @@ from octavo.scheduler.admission.demand import AdmissionBounds, Demand, Grant, Re
 from octavo.scheduler.admission.estimates import Estimates
 from octavo.scheduler.admission.queue_order import ByArrival, Place, QueueOrder, Waiting
 from octavo.scheduler.admission.tenant_table import Tenant, TenantTable
+from octavo.scheduler.admission.token_bucket import TokenBucket
 from octavo.scheduler.policy import Ticket
 
 MAX_RETRY_SECONDS = 3600
@@ -64,6 +65,16 @@ class Admission:
         self.num_sequences += grant.num_sequences
         self._enter_queue(grant)
         return grant
+
+    def count(self, tenant: str, now: float) -> Refusal | None:
+        """A request that does not reach the engine and still costs time, such as one to count
+        tokens: the tenant's rate of requests is all that bounds it. Booked unless refused."""
+        requests = self._table.get(tenant, now).requests
+        if refusal := _refused_by_rate(requests, now):
+            return refusal
+        if requests:
+            requests.take(1, now)
+        return None
 
     def tokenised(self, grant: Grant, num_prompt_tokens: int, now: float) -> None:
         """The prompts' true size is known: charge for it in place of the estimate, and learn."""
@@ -143,13 +154,9 @@ class Admission:
         return self.bounds.num_slots
 
     def _refused_by_rates(self, tenant: Tenant, num_tokens: int, now: float) -> Refusal | None:
-        requests, tokens = tenant.requests, tenant.tokens
-        if requests and not requests.covers(1, now):
-            return _refusal(
-                "rate_limit_requests",
-                f"{requests.rate:g} requests a second are allowed, {requests.burst:g} at once",
-                requests.seconds_until(1, now),
-            )
+        if refusal := _refused_by_rate(tenant.requests, now):
+            return refusal
+        tokens = tenant.tokens
         if tokens and not tokens.covers(num_tokens, now):
             return _refusal(
                 "rate_limit_tokens",
@@ -293,6 +300,16 @@ class Admission:
             grant.tenant.tokens.take(more, now)
         else:
             grant.tenant.tokens.give_back(-more, now)
+
+
+def _refused_by_rate(requests: TokenBucket | None, now: float) -> Refusal | None:
+    if requests is None or requests.covers(1, now):
+        return None
+    return _refusal(
+        "rate_limit_requests",
+        f"{requests.rate:g} requests a second are allowed, {requests.burst:g} at once",
+        requests.seconds_until(1, now),
+    )
 
 
 def _overflows(num_there: int, num_more: int, limit: int | None) -> bool:

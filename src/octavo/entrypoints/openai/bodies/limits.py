@@ -14,6 +14,7 @@ def check_limits(body: RequestBody, limits: RequestLimits) -> None:
         ("tools", limits.max_tools, "max-tools"),
         ("documents", limits.max_documents, "max-documents"),
         ("stop", limits.max_stop_strings, "max-stop-strings"),
+        ("stop_regex", limits.max_stop_regexes, "max-stop-regexes"),
         ("logit_bias", limits.max_logit_bias, "max-logit-bias"),
         ("bad_words", limits.max_bad_words, "max-bad-words"),
         ("allowed_token_ids", limits.max_allowed_token_ids, "max-allowed-token-ids"),
@@ -22,10 +23,12 @@ def check_limits(body: RequestBody, limits: RequestLimits) -> None:
         if isinstance(value, list | dict) and len(value) > most:
             raise _refused(name, f"has {len(value)} entries", most, option)
     _check_numbers(body, limits)
-    stops = getattr(body, "stop", None) or ()
-    longest = max(map(len, (stops,) if isinstance(stops, str) else stops), default=0)
-    if longest > limits.max_stop_chars:
-        raise _refused("stop", f"has {longest} characters", limits.max_stop_chars, "max-stop-chars")
+    for name in ("stop", "stop_regex"):
+        texts = getattr(body, name, None) or ()
+        longest = max(map(len, (texts,) if isinstance(texts, str) else texts), default=0)
+        if longest > limits.max_stop_chars:
+            given = f"has {longest} characters"
+            raise _refused(name, given, limits.max_stop_chars, "max-stop-chars")
 
 
 def _check_numbers(body: RequestBody, limits: RequestLimits) -> None:

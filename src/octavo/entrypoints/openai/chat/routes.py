@@ -30,7 +30,7 @@ from octavo.entrypoints.openai.generation.logprobs import (
 )
 from octavo.entrypoints.openai.generation.objects import ChatLogprobs, PromptLogprobs
 from octavo.entrypoints.openai.http.errors import json_response
-from octavo.entrypoints.openai.intake.context import Incoming, receive_body
+from octavo.entrypoints.openai.intake.context import Incoming, receive_body, receive_counted
 from octavo.entrypoints.openai.intake.open_requests import Generation
 from octavo.parsing.events import ParsedOutput
 
@@ -43,7 +43,7 @@ async def create_chat_completion(request: Request) -> Response:
 
 async def render_chat(request: Request) -> Response:
     """As what a model reads a chat completion's conversation, tools and all."""
-    incoming, body = await receive_body(request, ChatRequest)
+    incoming, body = await receive_counted(request, ChatRequest)
     ids = await ChatTurn(incoming, body).prompt_ids()
     tokenizer = incoming.context.inputs.tokenizer
     text = await incoming.work(lambda: tokenizer.decode(ids, skip_special_tokens=False))

@@ -12,7 +12,7 @@ from typing import Protocol
 from msgspec import UNSET, UnsetType
 from starlette.responses import Response
 
-from octavo.core.outputs import SequenceOutput, TokenLogprobs, merge_outputs
+from octavo.core.outputs import JoinedOutputs, SequenceOutput, TokenLogprobs
 from octavo.core.request import EngineRequest
 from octavo.core.sampling_params import SamplingParams
 from octavo.entrypoints.openai.generation.objects import FinishReason, Usage
@@ -189,7 +189,7 @@ class _Interval:
     def __init__(self, num_tokens: int) -> None:
         self._num_tokens = num_tokens
         self._begun: set[int] = set()
-        self._held: dict[int, SequenceOutput] = {}
+        self._held: dict[int, JoinedOutputs] = {}
 
     def due(
         self, news: Sequence[tuple[int, SequenceOutput]]
@@ -199,18 +199,18 @@ class _Interval:
         due = []
         for choice, output in news:
             if choice in self._held:
-                output = merge_outputs(self._held.pop(choice), output)
-            is_full = len(output.token_ids) >= self._num_tokens
-            if is_full or output.finish_reason is not None or choice not in self._begun:
-                due.append((choice, output))
-                self._begun.add(choice)
+                self._held[choice].add(output)
             else:
-                self._held[choice] = output
+                self._held[choice] = JoinedOutputs(output)
+            is_full = self._held[choice].num_tokens >= self._num_tokens
+            if is_full or output.finish_reason is not None or choice not in self._begun:
+                due.append((choice, self._held.pop(choice).output()))
+                self._begun.add(choice)
         return due
 
     def rest(self) -> list[tuple[int, SequenceOutput]]:
         """What is held when nothing more comes."""
-        rest = list(self._held.items())
+        rest = [(choice, held.output()) for choice, held in self._held.items()]
         self._held.clear()
         return rest
 

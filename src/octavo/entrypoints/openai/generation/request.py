@@ -47,6 +47,7 @@ class GenerationRequest(StructuredFields, frozen=True, kw_only=True, forbid_unkn
     bad_words: list[str] | None = None
     seed: int | None = None
     stop: str | list[str] | None = None
+    stop_regex: str | list[str] | None = None
     stop_token_ids: list[int] | None = None
     include_stop_str_in_output: bool = False
     ignore_eos: bool = False
@@ -74,7 +75,6 @@ class GenerationRequest(StructuredFields, frozen=True, kw_only=True, forbid_unkn
     stream_interval: int | None = None
     return_token_ids: bool = False
     return_tokens_as_token_ids: bool = False
-    stop_regex: Unsupported = None
     samplers: Unsupported = None
     repeat_last_n: Unsupported = None
     timings_per_token: Unsupported = None

@@ -23,6 +23,7 @@ _SAME_NAME = (
     "repetition_penalty",
     "seed",
     "stop",
+    "stop_regex",
     "stop_token_ids",
     "include_stop_str_in_output",
     "ignore_eos",

@@ -69,7 +69,8 @@ def demand_of(
 
 def _least_tokens(params: SamplingParams) -> int:
     """What a sequence generates at least."""
-    if params.ignore_eos and not params.stop_strings and not params.stop_token_ids:
+    stops = (params.stop_strings, params.stop_regexes, params.stop_token_ids)
+    if params.ignore_eos and not any(stops):
         return params.max_tokens or params.min_tokens
     return params.min_tokens
 

@@ -205,10 +205,23 @@ async def receive_body(request: Request, kind: type[Body]) -> tuple[Incoming, Bo
 
     What asks for an answer is not even read where no request would be admitted.
     """
+    if issubclass(kind, EngineBody) and not hasattr(request.state, "entry"):
+        context: ServerContext = request.app.state.context
+        context.open_requests.check(str(request.state.tenant))
+    return await _receive(request, kind)
+
+
+async def receive_counted(request: Request, kind: type[Body]) -> tuple[Incoming, Body]:
+    """As `receive_body`, for what costs time beside the engine, as counting tokens does: it counts
+    among its tenant's requests, and is not read where they are too many."""
+    context: ServerContext = request.app.state.context
+    context.open_requests.count(str(request.state.tenant))
+    return await _receive(request, kind)
+
+
+async def _receive(request: Request, kind: type[Body]) -> tuple[Incoming, Body]:
     context: ServerContext = request.app.state.context
     arrival_time = time.time()
-    if issubclass(kind, EngineBody) and not hasattr(request.state, "entry"):
-        context.open_requests.check(str(request.state.tenant))
     data = await _read(request, context.options)
     incoming = Incoming(context, request, len(data), arrival_time)
     depth = context.options.max_json_depth

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from octavo.core.outputs import DEADLINE_EXCEEDED, FORM_NOT_KEPT, SequenceOutput
+from octavo.core.outputs import DEADLINE_EXCEEDED, FORM_NOT_KEPT, STOP_REGEX_FAILED, SequenceOutput
 from octavo.core.request import EngineRequest
 from octavo.engine.client import EngineClient
 from octavo.engine.streams import OutputStream
@@ -37,6 +37,10 @@ PATIENT_POLL_SECONDS = 1.0
 
 OTHERS_LINGER_SECONDS = 2.0
 """Who was answered may soon come back: only after this are patient requests alone."""
+
+ENOUGH_PATIENT_TOKENS = 512
+"""Of prompts that are yet to be read: with so many, patient requests wait. Who comes next stands
+behind all of them, and a batch that begins would else fill every slot at once."""
 
 
 class GenerationFailed(RequestError):
@@ -167,6 +171,8 @@ def failure_of(output: SequenceOutput) -> RequestError:
         return DeadlineExceeded(DEADLINE_EXCEEDED)
     if output.error == FORM_NOT_KEPT:
         return InvalidRequest(FORM_NOT_KEPT, param="structured_outputs")
+    if output.error == STOP_REGEX_FAILED:
+        return InvalidRequest(STOP_REGEX_FAILED, param="stop_regex")
     return GenerationFailed(output.error or "the engine failed on this request")
 
 
@@ -215,6 +221,12 @@ class OpenRequests:
         if refusal := self.admission.refusal(tenant, LEAST_DEMAND, self._clock()):
             raise self._refused(refusal)
 
+    def count(self, tenant: str) -> None:
+        """A request that does not reach the engine. Raises `CapacityError` beyond the tenant's rate
+        of requests."""
+        if refusal := self.admission.count(tenant, self._clock()):
+            raise self._refused(refusal)
+
     def admit(self, tenant: str, demand: Demand, names: Collection[str]) -> Ticket:
         """Raises `CapacityError`, `DeadlineUnreachable` or `ServerDraining`."""
         self._check_draining()
@@ -253,13 +265,22 @@ class OpenRequests:
         is_alone = not others and self._clock() - self._others_left_at > OTHERS_LINGER_SECONDS
         room = self._share.alone if is_alone else self._share.beside
         num_beyond = self._num_patient_sequences + num_sequences - room
-        return num_beyond <= 0 or self._num_patient_sequences == 0
+        if num_beyond > 0 and self._num_patient_sequences > 0:
+            return False
+        return self._num_unread_patient_tokens() < ENOUGH_PATIENT_TOKENS
+
+    def _num_unread_patient_tokens(self) -> int:
+        """O(open requests)."""
+        grants = (ticket.grant for ticket in self._tickets if ticket.is_patient)
+        return sum(grant.num_prompt_tokens for grant in grants if grant.is_queued)
 
     def tokenised(self, ticket: Ticket, num_prompt_tokens: int) -> None:
         self.admission.tokenised(ticket.grant, num_prompt_tokens, self._clock())
 
     def started(self, ticket: Ticket) -> None:
         self.admission.started(ticket.grant, self._clock())
+        if ticket.is_patient:
+            self._tell()
 
     def forget(self, ticket: Ticket) -> None:
         if ticket in self._tickets:

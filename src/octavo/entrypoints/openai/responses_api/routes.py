@@ -19,7 +19,7 @@ from octavo.entrypoints.openai.chat.request import ChatRequest
 from octavo.entrypoints.openai.chat.turn import ChatTurn
 from octavo.entrypoints.openai.generation.answers import respond, respond_apart
 from octavo.entrypoints.openai.http.errors import INTERNAL_ERROR, json_response
-from octavo.entrypoints.openai.intake.context import Incoming, receive_body
+from octavo.entrypoints.openai.intake.context import Incoming, receive_body, receive_counted
 from octavo.entrypoints.openai.intake.open_requests import Generation
 from octavo.entrypoints.openai.responses_api.answer import (
     SEALED,
@@ -87,7 +87,7 @@ async def create_response(request: Request) -> Response:
 
 
 async def count_input_tokens(request: Request) -> Response:
-    incoming, body = await receive_body(request, ResponsesRequest)
+    incoming, body = await receive_counted(request, ResponsesRequest)
     earlier, given = _earlier_items(incoming, body), input_items(body.input)
     with in_terms_of_responses():
         ids = await ChatTurn(incoming, _chat(incoming, body, earlier, given)).prompt_ids()

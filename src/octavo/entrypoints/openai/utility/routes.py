@@ -15,7 +15,12 @@ from octavo.entrypoints.openai.chat.template_fields import (
 )
 from octavo.entrypoints.openai.generation.logprobs import token_text
 from octavo.entrypoints.openai.http.errors import json_response
-from octavo.entrypoints.openai.intake.context import ServerContext, receive_body, unknown_model
+from octavo.entrypoints.openai.intake.context import (
+    ServerContext,
+    receive_body,
+    receive_counted,
+    unknown_model,
+)
 from octavo.entrypoints.openai.utility.objects import (
     AbortedBody,
     DetokenizeBody,
@@ -99,7 +104,7 @@ def _cards(context: ServerContext) -> list[ModelCard]:
 
 
 async def tokenize(request: Request) -> Response:
-    incoming, body = await receive_body(request, TokenizeRequest)
+    incoming, body = await receive_counted(request, TokenizeRequest)
     token_ids = await incoming.work(
         lambda: _token_ids(incoming.context, body), runs_foreign_code=body.messages is not None
     )
@@ -138,7 +143,7 @@ def _token_ids(context: ServerContext, body: TokenizeRequest) -> list[int]:
 
 
 async def detokenize(request: Request) -> Response:
-    incoming, body = await receive_body(request, DetokenizeRequest)
+    incoming, body = await receive_counted(request, DetokenizeRequest)
     inputs = incoming.context.inputs
     for token_id in body.tokens:
         if not 0 <= token_id < inputs.vocab_size:

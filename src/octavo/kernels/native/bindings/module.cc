@@ -22,6 +22,7 @@
 #include "bindings/arrays.h"
 #include "bindings/kv_cache.h"
 #include "bindings/machine_probe.h"
+#include "bindings/process_memory.h"
 #include "bindings/string_array.h"
 #include "formats/activation.h"
 #include "octavo/levels.h"
@@ -395,9 +396,7 @@ void bind_data(nb::module_& m) {
   nb::class_<ThreadPool>(m, "ThreadPool")
       .def(nb::init<int>(), nb::arg("num_threads"))
       .def_prop_ro("num_threads", &ThreadPool::num_threads);
-  nb::class_<WeightMemory>(m, "WeightMemory").def("__init__", [](WeightMemory* self) {
-    new (self) WeightMemory(WeightMemory::kChunkBytes);
-  });
+  nb::class_<WeightMemory>(m, "WeightMemory").def(nb::init<int64_t>(), nb::arg("chunk_bytes"));
   nb::class_<Matrix>(m, "PackedMatrix")
       .def_static("pack", &pack_matrix, nb::arg("pool"), nb::arg("source_type"),
                   nb::arg("data").noconvert(), nb::arg("rows"), nb::arg("columns"),
@@ -468,6 +467,7 @@ NB_MODULE(_native, m) {
   bind_program(m);
   bind_kv_cache(m);
   bind_machine_probe(m);
+  bind_process_memory(m);
   bind_string_array(m);
 }
 

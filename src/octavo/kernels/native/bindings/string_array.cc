@@ -1,11 +1,12 @@
 // Strings as model files hold vocabularies: a 64-bit little-endian length, then UTF-8, over and
-// over. Trusts no length. Python's own loop takes 1 us a string, a vocabulary has hundreds of
-// thousands.
+// over. Trusts no length. They come out in one piece: Python's own loop takes 1 us a string, and
+// its strings ten times their text; a vocabulary has hundreds of thousands.
 #include "bindings/string_array.h"
 
 #include <cstdint>
 #include <cstring>
-#include <utility>
+#include <string>
+#include <vector>
 
 namespace nb = nanobind;
 
@@ -35,28 +36,44 @@ uint64_t read_u64(const char* bytes) {
   return value;
 }
 
+// Python's own decoder says what UTF-8 is, as it will decode these bytes later.
+bool is_utf8(const char* bytes, uint64_t length) {
+  PyObject* const text = PyUnicode_DecodeUTF8(bytes, static_cast<Py_ssize_t>(length), nullptr);
+  if (text != nullptr) {
+    Py_DECREF(text);
+    return true;
+  }
+  if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) nb::raise_python_error();
+  PyErr_Clear();
+  return false;
+}
+
+// Behind each string: no byte of UTF-8, so that Python can cut them apart in one call.
+constexpr char kEnd = '\xff';
+
+struct Strings {
+  std::string data;
+  std::vector<uint64_t> starts{0};
+  int64_t end;  // position behind the last
+};
+
 // Ends early before a string that is longer than allowed, passes the end, or is no UTF-8.
-std::pair<nb::list, int64_t> read_strings(nb::handle buffer, int64_t position, int64_t count,
-                                          int64_t max_bytes) {
-  const Bytes bytes(buffer);
-  nb::list strings;
-  while (static_cast<int64_t>(nb::len(strings)) < count) {
+Strings read_strings(const Bytes& bytes, int64_t position, int64_t count, int64_t max_bytes) {
+  Strings strings;
+  for (int64_t i = 0; i < count; ++i) {
     if (position < 0 || position > bytes.size() - 8) break;
     const uint64_t length = read_u64(bytes.data() + position);
     const int64_t remaining = bytes.size() - 8 - position;
     if (length > static_cast<uint64_t>(max_bytes) || length > static_cast<uint64_t>(remaining))
       break;
-    PyObject* const text =
-        PyUnicode_DecodeUTF8(bytes.data() + position + 8, static_cast<Py_ssize_t>(length), nullptr);
-    if (text == nullptr) {
-      if (!PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) nb::raise_python_error();
-      PyErr_Clear();
-      break;
-    }
-    strings.append(nb::steal(text));
+    const char* const text = bytes.data() + position + 8;
+    if (!is_utf8(text, length)) break;
+    strings.data.append(text, length).push_back(kEnd);
+    strings.starts.push_back(strings.data.size());
     position += 8 + static_cast<int64_t>(length);
   }
-  return {std::move(strings), position};
+  strings.end = position;
+  return strings;
 }
 
 }  // namespace
@@ -65,8 +82,11 @@ void bind_string_array(nb::module_& m) {
   m.def(
       "read_strings",
       [](nb::handle buffer, int64_t position, int64_t count, int64_t max_bytes) {
-        auto [strings, end] = read_strings(buffer, position, count, max_bytes);
-        return nb::make_tuple(std::move(strings), end);
+        const Strings strings = read_strings(Bytes(buffer), position, count, max_bytes);
+        return nb::make_tuple(
+            nb::bytes(strings.data.data(), strings.data.size()),
+            nb::bytes(strings.starts.data(), strings.starts.size() * sizeof(uint64_t)),
+            strings.end);
       },
       nb::arg("buffer"), nb::arg("position"), nb::arg("count"), nb::arg("max_bytes"));
 }

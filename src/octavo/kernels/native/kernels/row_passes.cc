@@ -48,11 +48,39 @@ OCTAVO_INLINE F32x16 exponential(F32x16 x) {
   return p * bits_to_f32(shift_left<23>(to_i32(n) + splat_i32(127)));
 }
 
-float weights(const float* logits, int64_t count, float scale, float max_logit, float log_min,
-              float* out) {
+// Adding a number and taking it away rounds to multiples of its last bit.
+OCTAVO_INLINE F32x16 rounded(F32x16 x, float coarse) { return x + splat(coarse) - splat(coarse); }
+
+// A weight of at most 1 as two multiples, of 2^-20 and of the step; their sum is exact.
+struct SplitWeight {
+  F32x16 upper, lower;
+};
+OCTAVO_INLINE SplitWeight split(F32x16 weight) {
+  const F32x16 upper = rounded(weight, 0x1.8p3f);
+  return {upper, rounded(weight - upper, 0x1.8p-17f)};
+}
+
+// The sum of the weights of a block. Each lane has sums of both parts, of at most 16 weights, which
+// floats hold exactly.
+struct BlockMass {
+  static_assert(kMassBits == 40 && kLogitBlock / kLanes <= 16);
+  F32x16 upper = zero_f32(), lower = zero_f32();
+
+  OCTAVO_INLINE void add(SplitWeight weight) {
+    upper = upper + weight.upper;
+    lower = lower + weight.lower;
+  }
+  OCTAVO_INLINE Mass sum() const {
+    const Mass steps_of_upper = reduce_sum(to_i32(upper * splat(0x1p20f)));
+    return (steps_of_upper << 20) + reduce_sum(to_i32(lower * splat(0x1p40f)));
+  }
+};
+
+Mass weights(const float* logits, int64_t count, float scale, float max_logit, float log_min,
+             float* out) {
   const F32x16 factor = splat(scale), top = splat(max_logit), low = splat(log_min);
   const F32x16 below = splat(std::nextafter(log_min, -INFINITY));
-  F32x16 sum = zero_f32();
+  BlockMass mass;
   for (int64_t i = 0; i < count; i += kLanes) {
     const int64_t rest = count - i;
     float tail[kLanes];
@@ -61,23 +89,24 @@ float weights(const float* logits, int64_t count, float scale, float max_logit, 
     }
     const F32x16 x = load(rest < kLanes ? tail : logits + i) * factor - top;
     // NaN gives the second operand of max, and is not above anything.
-    const F32x16 w = select_less(below, x, exponential(max(x, low)), zero_f32());
-    store(out + i, w);
-    sum = sum + w;
+    const SplitWeight w = split(select_less(below, x, exponential(max(x, low)), zero_f32()));
+    store(out + i, w.upper + w.lower);
+    mass.add(w);
   }
-  return reduce_sum(sum);
+  return mass.sum();
 }
 
-float sum_at_least(const float* weights, int64_t count, float least, int64_t* num_added) {
+Mass sum_at_least(const float* weights, int64_t count, float least, int64_t* num_added) {
   const F32x16 bound = splat(least), one = splat(1.0f), zero = zero_f32();
-  F32x16 sum = zero, num = zero;
+  BlockMass mass;
+  F32x16 num = zero;
   for (int64_t i = 0; i < count; i += kLanes) {
     const F32x16 w = load(weights + i);
-    sum = sum + select_less(w, bound, zero, w);
+    mass.add(split(select_less(w, bound, zero, w)));
     num = num + select_less(w, bound, zero, one);
   }
   *num_added += static_cast<int64_t>(reduce_sum(num));
-  return reduce_sum(sum);
+  return mass.sum();
 }
 
 int64_t count_before(const float* logits, int64_t count, int64_t id) {

@@ -9,6 +9,7 @@
 #include "runtime/dry_penalty.h"
 #include "runtime/philox.h"
 #include "runtime/token_filters.h"
+#include "runtime/zeroed_array.h"
 
 namespace octavo {
 
@@ -93,12 +94,13 @@ class TopColumns {
 // The memory of one worker.
 struct Sampler::Worker {
   Worker(const RowPasses& passes, int64_t vocab_size)
-      : draw(passes, vocab_size), filters(vocab_size), dry(vocab_size), raw(passes, vocab_size) {
-    const auto size = static_cast<size_t>(vocab_size);
-    adjusted.resize(size);
-    occurrences.resize(size);
-    block_sums.resize(static_cast<size_t>(num_logit_blocks(vocab_size)));
-  }
+      : draw(passes, vocab_size),
+        filters(passes, vocab_size),
+        dry(vocab_size),
+        raw(passes, vocab_size),
+        adjusted(static_cast<size_t>(vocab_size)),
+        occurrences(static_cast<size_t>(vocab_size)),
+        block_sums(static_cast<size_t>(num_logit_blocks(vocab_size))) {}
 
   void reserve_history(int64_t num_tokens) { dry.reserve(num_tokens); }
   void sample(const SampleInput& input, const FilterInput& wanted, const SampleOutput& output,
@@ -130,9 +132,9 @@ struct Sampler::Worker {
   const FilterRow* wanted = nullptr;  // of the row
   double top = 0;                     // the largest logit
   double log_sum = 0;                 // log of the sum of exp(logit - top)
-  std::vector<float> adjusted;
-  std::vector<int32_t> occurrences;  // zero between rows
-  std::vector<float> block_sums;
+  ZeroedArray<float> adjusted;
+  ZeroedArray<int32_t> occurrences;  // zero between rows
+  std::vector<Mass> block_sums;
 };
 
 void Sampler::Worker::sample(const SampleInput& input, const FilterInput& all,
@@ -174,7 +176,7 @@ int32_t Sampler::Worker::choose_filtered(const float* logits, const DrawParamete
 const float* Sampler::Worker::adjust(const SampleInput& input, const SampleRow& row,
                                      const float* logits) {
   if (!is_adjusted(row, wanted)) return logits;
-  std::copy_n(logits, adjusted.size(), adjusted.begin());
+  std::copy_n(logits, adjusted.size(), adjusted.data());
   adjust_copy(input, row);
   return adjusted.data();
 }
@@ -240,7 +242,10 @@ void Sampler::Worker::output_penalties(const SampleInput& input, const SampleRow
 void Sampler::Worker::normalise(const float* logits) {
   raw.set(logits, 1.0f);
   top = raw.max();
-  log_sum = std::isfinite(top) ? std::log(raw.sum_blocks(kLogMinWeight, block_sums)) : 0;
+  log_sum = 0;
+  if (!std::isfinite(top)) return;
+  const auto mass = static_cast<double>(raw.sum_blocks(kLogMinWeight, block_sums));
+  log_sum = std::log(std::ldexp(mass, -kMassBits));
 }
 
 double Sampler::Worker::logprob(float logit) const {
@@ -269,7 +274,7 @@ void Sampler::Worker::report_candidates(const SampleInput& input, const SampleOu
   normalise(logits);
   const bool is_changed = is_adjusted(row, wanted);
   if (is_changed) {
-    std::transform(logits, logits + raw.size(), adjusted.begin(),
+    std::transform(logits, logits + raw.size(), adjusted.data(),
                    [&](float logit) { return static_cast<float>(logprob(logit)); });
     adjust_copy(input, row);
     raw.set(adjusted.data(), 1.0f);
@@ -290,8 +295,9 @@ void Sampler::Worker::report_candidates(const SampleInput& input, const SampleOu
 
 Sampler::Sampler(ThreadPool& pool, const RowPasses& passes, int64_t vocab_size)
     : vocab_size_(vocab_size), pool_(pool) {
-  if (vocab_size < 1 || vocab_size > INT32_MAX) {
-    refuse("vocab_size is " + std::to_string(vocab_size) + "; 1 to 2147483647 are allowed");
+  if (vocab_size < 1 || vocab_size > kMaxVocabulary) {
+    refuse("vocab_size is " + std::to_string(vocab_size) + "; 1 to " +
+           std::to_string(kMaxVocabulary) + " are allowed");
   }
   for (int i = 0; i < pool.num_threads(); ++i) {
     workers_.push_back(std::make_unique<Worker>(passes, vocab_size));

@@ -7,14 +7,11 @@
 #include <functional>
 #include <limits>
 
-#include "runtime/probability_mass.h"
-
 namespace octavo {
 
 namespace {
 
 constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kLeast = std::numeric_limits<float>::denorm_min();
 
 bool comes_before(const TokenValue& a, const TokenValue& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
@@ -85,35 +82,35 @@ void LogitRow::gather(float bound) {
   }
 }
 
-float LogitRow::block_weights(int64_t block, float log_min, float* weights) const {
+Mass LogitRow::block_weights(int64_t block, float log_min, float* weights) const {
   return passes_.weights(logits_ + block * kLogitBlock, block_size(block), scale_, max_, log_min,
                          weights);
 }
 
-double LogitRow::sum_blocks(float log_min, std::vector<float>& block_sums, float* weights) const {
+Mass LogitRow::sum_blocks(float log_min, std::vector<Mass>& block_sums, float* weights) const {
   float unkept[kLogitBlock];
-  double total = 0;
+  Mass total = 0;
   for (int64_t block = 0; block < num_blocks(); ++block) {
     const auto index = static_cast<size_t>(block);
     float* to = weights == nullptr ? unkept : weights + block * kLogitBlock;
-    float sum = 0;
+    Mass sum = 0;
     if (maxima_[index] - max_ >= log_min) {
       sum = block_weights(block, log_min, to);
     } else if (weights != nullptr) {
       std::fill_n(to, kLogitBlock, 0.0f);
     }
     block_sums[index] = sum;
-    total += static_cast<double>(sum);
+    total += sum;
   }
   return total;
 }
 
-TokenDraw::TokenDraw(const RowPasses& passes, int64_t vocab_size) : row_(passes, vocab_size) {
-  const auto num_blocks = static_cast<size_t>(num_logit_blocks(vocab_size));
-  weights_.resize(num_blocks * static_cast<size_t>(kLogitBlock));
-  block_sums_.resize(num_blocks);
+TokenDraw::TokenDraw(const RowPasses& passes, int64_t vocab_size)
+    : row_(passes, vocab_size),
+      weights_(static_cast<size_t>(num_logit_blocks(vocab_size) * kLogitBlock)),
+      block_sums_(static_cast<size_t>(num_logit_blocks(vocab_size))),
+      taken_ids_(static_cast<size_t>(vocab_size)) {
   kept_.reserve(static_cast<size_t>(vocab_size));
-  taken_ids_.resize(static_cast<size_t>(vocab_size));
 }
 
 int32_t TokenDraw::choose(const float* logits, const DrawParameters& parameters) {
@@ -137,39 +134,40 @@ void TokenDraw::keep(const std::vector<TokenValue>& tokens, float log_min) {
 
 int32_t TokenDraw::draw_top_k(const DrawParameters& parameters, float log_min) {
   keep(row_.largest(parameters.top_k), log_min);
-  if (parameters.top_p < 1) cut_to_mass(parameters.top_p * weigh_kept());
-  return draw_from_kept(parameters.uniform);
+  const Mass whole = weigh(row_.passes(), row_.max(), kept_);
+  if (parameters.top_p < 1) cut_to_mass(kept_, share_of(whole, parameters.top_p), comes_before);
+  return draw(kept_, parameters.uniform).id;
 }
 
 int32_t TokenDraw::draw_top_p(const DrawParameters& parameters, float log_min) {
   constexpr int64_t kUsuallyEnough = 64;
-  const double whole = row_.sum_blocks(log_min, block_sums_, weights_.data());
-  const double mass = parameters.top_p * whole;
+  const Mass whole = row_.sum_blocks(log_min, block_sums_, weights_.data());
+  const Mass mass = share_of(whole, parameters.top_p);
   keep(row_.largest(std::min(kUsuallyEnough, row_.size())), log_min);
-  weigh_kept();
-  if (cut_to_mass(mass)) return draw_from_kept(parameters.uniform);
+  weigh(row_.passes(), row_.max(), kept_);
+  if (cut_to_mass(kept_, mass, comes_before)) return draw(kept_, parameters.uniform).id;
   // If all tokens below some weight were cut, that would cost less than size times this weight.
   // With the one for which this is what top_p leaves, whatever is kept weighs at least as much.
-  constexpr double kRoundingSlack = 1 - 1e-5;
-  const double low = (whole - mass) / static_cast<double>(row_.size()) * kRoundingSlack;
-  const float high = kept_.back().weight;
-  const float least = cut_weights_to_mass(mass, std::max(static_cast<float>(low), kLeast), high);
+  constexpr float kRoundingSlack = 1 - 1e-5f;
+  const float low = weight_of((whole - mass) / row_.size()) * kRoundingSlack;
+  const float high = weight_of(kept_.back().weight);
+  const float least = cut_weights_to_mass(mass, std::max(low, kWeightStep), high);
   int64_t num;
-  const double total = sum_at_least(least, &num);
-  return draw_in_blocks(parameters.uniform * total, [&](int64_t block, float* buffer) {
+  const Mass total = sum_at_least(least, &num);
+  return draw_in_blocks(parameters.uniform, total, [&](int64_t block, float* buffer) {
     const float* from = weights_.data() + block * kLogitBlock;
     for (int64_t i = 0; i < kLogitBlock; ++i) buffer[i] = from[i] < least ? 0.0f : from[i];
   });
 }
 
-double TokenDraw::sum_at_least(float least, int64_t* num) {
+Mass TokenDraw::sum_at_least(float least, int64_t* num) {
   *num = 0;
-  double total = 0;
+  Mass total = 0;
   for (int64_t block = 0; block < row_.num_blocks(); ++block) {
-    float& sum = block_sums_[static_cast<size_t>(block)];
+    Mass& sum = block_sums_[static_cast<size_t>(block)];
     sum = row_.passes().sum_at_least(weights_.data() + block * kLogitBlock, row_.block_size(block),
                                      least, num);
-    total += static_cast<double>(sum);
+    total += sum;
   }
   return total;
 }
@@ -177,16 +175,16 @@ double TokenDraw::sum_at_least(float least, int64_t* num) {
 // Bisection brings the two bounds together, by the floats' bits, which rise as the floats do, until
 // few tokens lie between; those are sorted. Whole vocabularies come here: at 262144 tokens a pass
 // takes 25 us, sorting 14 ms.
-float TokenDraw::cut_weights_to_mass(double mass, float least, float most) {
+float TokenDraw::cut_weights_to_mass(Mass mass, float least, float most) {
   constexpr int64_t kSortedLength = 4096;
   auto high = std::bit_cast<uint32_t>(most) + 1;
   auto low = std::min(std::bit_cast<uint32_t>(least), high - 1);
   int64_t num_low = row_.size(), num_high;
-  double mass_high = sum_at_least(std::bit_cast<float>(high), &num_high);
+  Mass mass_high = sum_at_least(std::bit_cast<float>(high), &num_high);
   while (high - low > 1 && num_low - num_high > kSortedLength) {
     const uint32_t middle = low + (high - low) / 2;
     int64_t num;
-    const double sum = sum_at_least(std::bit_cast<float>(middle), &num);
+    const Mass sum = sum_at_least(std::bit_cast<float>(middle), &num);
     if (sum >= mass) {
       low = middle;
       num_low = num;
@@ -197,8 +195,10 @@ float TokenDraw::cut_weights_to_mass(double mass, float least, float most) {
     }
   }
   take_weights(std::bit_cast<float>(low), std::bit_cast<float>(high));
-  cut_to_mass(mass - mass_high);
-  for (const TokenValue& token : kept_) weights_[static_cast<size_t>(token.id)] = token.weight;
+  cut_to_mass(kept_, mass - mass_high, comes_before);
+  for (const TokenValue& token : kept_) {
+    weights_[static_cast<size_t>(token.id)] = weight_of(token.weight);
+  }
   return std::bit_cast<float>(low);
 }
 
@@ -212,73 +212,28 @@ void TokenDraw::take_weights(float low, float high) {
   kept_.clear();
   for (size_t i = 0; i < count; ++i) {
     float& weight = weights_[static_cast<size_t>(taken_ids_[i])];
-    kept_.push_back({row_.scaled(taken_ids_[i]), taken_ids_[i], weight});
+    kept_.push_back({row_.scaled(taken_ids_[i]), taken_ids_[i], mass_of(weight)});
     weight = 0;
   }
 }
 
-bool TokenDraw::cut_to_mass(double mass) {
-  const auto last = find_mass(kept_.begin(), kept_.end(), mass, comes_before);
-  if (last == kept_.end()) return false;
-  kept_.erase(last + 1, kept_.end());
-  return true;
-}
-
-double TokenDraw::weigh_kept() {
-  float logits[kLogitBlock], weights[kLogitBlock];
-  double total = 0;
-  for (size_t first = 0; first < kept_.size(); first += kLogitBlock) {
-    const size_t count = std::min(static_cast<size_t>(kLogitBlock), kept_.size() - first);
-    for (size_t i = 0; i < count; ++i) logits[i] = kept_[first + i].logit;
-    row_.passes().weights(logits, static_cast<int64_t>(count), 1.0f, row_.max(), kLogMinWeight,
-                          weights);
-    for (size_t i = 0; i < count; ++i) {
-      kept_[first + i].weight = weights[i];
-      total += static_cast<double>(weights[i]);
-    }
-  }
-  return total;
-}
-
-int32_t TokenDraw::draw_from_kept(double uniform) {
-  std::sort(kept_.begin(), kept_.end(),
-            [](const TokenValue& a, const TokenValue& b) { return a.id < b.id; });
-  const double target = uniform * weigh_kept();
-  double cumulative = 0;
-  for (const TokenValue& token : kept_) {
-    cumulative += static_cast<double>(token.weight);
-    if (cumulative > target) return token.id;
-  }
-  return kept_.back().id;
-}
-
 int32_t TokenDraw::draw_from_all(double uniform, float log_min) {
-  const double target = uniform * row_.sum_blocks(log_min, block_sums_);
-  return draw_in_blocks(
-      target, [&](int64_t block, float* buffer) { row_.block_weights(block, log_min, buffer); });
+  const Mass whole = row_.sum_blocks(log_min, block_sums_);
+  return draw_in_blocks(uniform, whole, [&](int64_t block, float* buffer) {
+    row_.block_weights(block, log_min, buffer);
+  });
 }
 
 template <typename WeightsOf>
-int32_t TokenDraw::draw_in_blocks(double target, const WeightsOf& weights_of) const {
-  double before = 0, cumulative = 0;  // `before` the chosen block
-  int64_t chosen = 0;
-  for (int64_t block = 0; block < row_.num_blocks() && cumulative <= target; ++block) {
-    const auto sum = static_cast<double>(block_sums_[static_cast<size_t>(block)]);
-    if (sum == 0) continue;
-    chosen = block;
-    before = cumulative;
-    cumulative += sum;
-  }
+int32_t TokenDraw::draw_in_blocks(double uniform, Mass whole, const WeightsOf& weights_of) const {
+  Mass rest = drawn_mass(whole, uniform);
+  size_t block = 0;
+  while (block_sums_[block] <= rest) rest -= block_sums_[block++];
   float weights[kLogitBlock];
-  weights_of(chosen, weights);
-  // The last token that has a weight, should rounding leave the sum short of `target`.
-  int64_t last = 0;
-  for (int64_t i = 0; i < row_.block_size(chosen) && before <= target; ++i) {
-    if (weights[i] == 0) continue;
-    last = i;
-    before += static_cast<double>(weights[i]);
-  }
-  return static_cast<int32_t>(chosen * kLogitBlock + last);
+  weights_of(static_cast<int64_t>(block), weights);
+  int64_t i = 0;
+  while (mass_of(weights[i]) <= rest) rest -= mass_of(weights[i++]);
+  return static_cast<int32_t>(static_cast<int64_t>(block) * kLogitBlock + i);
 }
 
 }  // namespace octavo

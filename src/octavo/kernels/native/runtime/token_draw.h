@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "octavo/row_passes.h"
+#include "runtime/weighted_tokens.h"
+#include "runtime/zeroed_array.h"
 
 namespace octavo {
 
@@ -21,7 +23,7 @@ struct DrawParameters {
 struct TokenValue {
   float logit;  // after the temperature
   int32_t id;
-  float weight = 0;  // exp(logit - max), once weighed
+  Mass weight = 0;  // exp(logit - max), once weighed
 };
 
 // A row of logits, multiplied by a scale wherever they are looked at, and the maximum of each of
@@ -42,10 +44,10 @@ class LogitRow {
   // until the next call.
   const std::vector<TokenValue>& largest(int64_t count);
   // exp(logit - max) of a block, 0 below log_min; room for kLogitBlock. Returns their sum.
-  float block_weights(int64_t block, float log_min, float* weights) const;
+  Mass block_weights(int64_t block, float log_min, float* weights) const;
   // The sum over each block of the same; returns the sum of all. With `weights` [size, rounded up
   // to whole blocks] they are kept.
-  double sum_blocks(float log_min, std::vector<float>& block_sums, float* weights = nullptr) const;
+  Mass sum_blocks(float log_min, std::vector<Mass>& block_sums, float* weights = nullptr) const;
   int64_t block_size(int64_t block) const;
   int64_t num_blocks() const { return static_cast<int64_t>(maxima_.size()); }
   const RowPasses& passes() const { return passes_; }
@@ -77,30 +79,24 @@ class TokenDraw {
   int32_t draw_top_k(const DrawParameters& parameters, float log_min);
   int32_t draw_top_p(const DrawParameters& parameters, float log_min);
   int32_t draw_from_all(double uniform, float log_min);
-  int32_t draw_from_kept(double uniform);
   // The first token at which the sum of block_sums_, and within a block that of the weights,
-  // exceeds `target`. `weights_of(block, buffer)` fills a block's weights.
+  // exceeds `uniform` of `whole`. `weights_of(block, buffer)` fills a block's weights.
   template <typename WeightsOf>
-  int32_t draw_in_blocks(double target, const WeightsOf& weights_of) const;
+  int32_t draw_in_blocks(double uniform, Mass whole, const WeightsOf& weights_of) const;
   // Of weights_ that are at least `least`: their sum, and into *num how many they are.
-  double sum_at_least(float least, int64_t* num);
+  Mass sum_at_least(float least, int64_t* num);
   // Keeps of weights_ the fewest most probable tokens that weigh `mass` together: those that are
   // at least what is returned. All at `low` and above weigh more, all above `high` less.
-  float cut_weights_to_mass(double mass, float low, float high);
+  float cut_weights_to_mass(Mass mass, float low, float high);
   // Moves those of weights_ in [low, high) to kept_.
   void take_weights(float low, float high);
   void keep(const std::vector<TokenValue>& tokens, float log_min);
-  // Weighs kept_ and returns the sum.
-  double weigh_kept();
-  // Cuts kept_ to the fewest most probable tokens that weigh at least `mass` together. False when
-  // all do not.
-  bool cut_to_mass(double mass);
 
   LogitRow row_;
-  std::vector<float> weights_;
-  std::vector<float> block_sums_;
+  ZeroedArray<float> weights_;
+  std::vector<Mass> block_sums_;
   std::vector<TokenValue> kept_;
-  std::vector<int32_t> taken_ids_;
+  ZeroedArray<int32_t> taken_ids_;
 };
 
 }  // namespace octavo

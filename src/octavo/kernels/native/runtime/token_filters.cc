@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/probability_mass.h"
-
 namespace octavo {
 
 namespace {
@@ -17,9 +15,13 @@ constexpr float kGreedyTemperature = 1e-5f;
 
 }  // namespace
 
-TokenFilters::TokenFilters(int64_t vocab_size) : vocab_size_(vocab_size) {
+TokenFilters::TokenFilters(const RowPasses& passes, int64_t vocab_size)
+    : passes_(passes), vocab_size_(vocab_size) {
   kept_.reserve(static_cast<size_t>(vocab_size));
-  sorted_.reserve(static_cast<size_t>(vocab_size));
+}
+
+double TokenFilters::probability(const Token& token, Mass total) {
+  return static_cast<double>(token.weight) / static_cast<double>(total);
 }
 
 bool TokenFilters::comes_before(const Token& a, const Token& b) {
@@ -36,23 +38,21 @@ FilteredToken TokenFilters::choose(const float* logits, const DrawParameters& pa
   if (temperature < kGreedyTemperature && row.dynatemp_range > 0) return take_largest();
   scale(temperature);
   if (!std::isfinite(scaled_max())) return take_largest();
-  weigh(std::max(static_cast<float>(std::log(parameters.min_p)), kLogMinWeight));
+  weigh_kept(std::max(static_cast<float>(std::log(parameters.min_p)), kLogMinWeight));
   if (parameters.top_k >= 1) {
     order_by_weight();
     cut_to_count(parameters.top_k);
   }
   if (row.typical_p < 1) {
     order_by_typicality();
-    cut_to_mass(row.typical_p * total_weight());
-  }
-  if (parameters.top_p < 1) {
-    order_by_weight();
-    cut_to_mass(parameters.top_p * total_weight());
+    cut_to_share(row.typical_p);
   }
   order_by_weight();
+  if (parameters.top_p < 1) cut_to_share(parameters.top_p);
   if (xtc_uniform < row.xtc_probability) exclude_top_choices(row.xtc_threshold);
   if (row.mirostat_mu < INFINITY) cut_to_surprise(row.mirostat_mu);
-  return draw(parameters.uniform);
+  const Token chosen = draw(kept_, parameters.uniform);
+  return {chosen.id, -std::log2(probability(chosen, total_mass(kept_)))};
 }
 
 void TokenFilters::gather(const float* logits) {
@@ -109,11 +109,12 @@ void TokenFilters::scale(float temperature) {
   for (Token& token : kept_) token.logit *= factor;
 }
 
-void TokenFilters::weigh(float log_min) {
+void TokenFilters::weigh_kept(float log_min) {
   const float largest = scaled_max();
   for (Token& token : kept_) token.logit -= largest;
   std::erase_if(kept_, [&](const Token& token) { return !(token.logit >= log_min); });
-  for (Token& token : kept_) token.weight = std::exp(static_cast<double>(token.logit));
+  weigh(passes_, 0.0f, kept_);
+  std::erase_if(kept_, [](const Token& token) { return token.weight == 0; });
 }
 
 float TokenFilters::scaled_max() const {
@@ -127,44 +128,31 @@ void TokenFilters::order_by_weight() {
 }
 
 void TokenFilters::order_by_typicality() {
-  const double total = total_weight(), log_total = std::log(total);
+  order_by_id(kept_);  // rounded sums of doubles depend on the order
+  const Mass total = total_mass(kept_);
+  const double log_total = std::log(std::ldexp(static_cast<double>(total), -kMassBits));
   double entropy = 0;
   for (const Token& token : kept_) {
-    entropy += token.weight / total * (log_total - static_cast<double>(token.logit));
+    entropy += probability(token, total) * (log_total - static_cast<double>(token.logit));
   }
   for (Token& token : kept_) {
     token.key = std::abs(log_total - static_cast<double>(token.logit) - entropy);
   }
 }
 
-double TokenFilters::total_weight() const {
-  double total = 0;
-  for (const Token& token : kept_) total += token.weight;
-  return total;
-}
-
 void TokenFilters::cut_to_count(int64_t count) {
   if (count >= static_cast<int64_t>(kept_.size())) return;
-  sorted_.assign(kept_.begin(), kept_.end());
-  const auto last = sorted_.begin() + count - 1;
-  std::nth_element(sorted_.begin(), last, sorted_.end(), comes_before);
-  cut_after(*last);
+  std::nth_element(kept_.begin(), kept_.begin() + count, kept_.end(), comes_before);
+  kept_.resize(static_cast<size_t>(count));
 }
 
-void TokenFilters::cut_to_mass(double mass) {
-  sorted_.assign(kept_.begin(), kept_.end());
-  const auto last = find_mass(sorted_.begin(), sorted_.end(), mass, comes_before);
-  if (last != sorted_.end()) cut_after(*last);
-}
-
-void TokenFilters::cut_after(const Token& last) {
-  const Token end = last;
-  std::erase_if(kept_, [&](const Token& token) { return comes_before(end, token); });
+void TokenFilters::cut_to_share(double share) {
+  cut_to_mass(kept_, share_of(total_mass(kept_), share), comes_before);
 }
 
 void TokenFilters::exclude_top_choices(double threshold) {
-  const double total = total_weight();
-  const auto is_top = [&](const Token& token) { return token.weight / total >= threshold; };
+  const Mass total = total_mass(kept_);
+  const auto is_top = [&](const Token& token) { return probability(token, total) >= threshold; };
   const Token* least = nullptr;
   for (const Token& token : kept_) {
     if (is_top(token) && (least == nullptr || comes_before(*least, token))) least = &token;
@@ -175,24 +163,11 @@ void TokenFilters::exclude_top_choices(double threshold) {
 }
 
 void TokenFilters::cut_to_surprise(double mu) {
-  const double total = total_weight();
+  const Mass total = total_mass(kept_);
   const Token best = *std::min_element(kept_.begin(), kept_.end(), comes_before);
   std::erase_if(kept_, [&](const Token& token) {
-    return token.id != best.id && -std::log2(token.weight / total) > mu;
+    return token.id != best.id && -std::log2(probability(token, total)) > mu;
   });
-}
-
-FilteredToken TokenFilters::draw(double uniform) const {
-  const double total = total_weight(), target = uniform * total;
-  const Token* chosen = &kept_.back();
-  double cumulative = 0;
-  for (const Token& token : kept_) {
-    cumulative += token.weight;
-    if (cumulative <= target) continue;
-    chosen = &token;
-    break;
-  }
-  return {chosen->id, -std::log2(chosen->weight / total)};
 }
 
 }  // namespace octavo

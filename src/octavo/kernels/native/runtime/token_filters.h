@@ -1,6 +1,6 @@
 // Choosing one token from one row of adjusted logits when it asks for more than temperature, min_p,
 // top_k and top_p. One per worker; owns memory for one vocabulary. Slower than TokenDraw and the
-// same on every level: plain loops in double precision, sums by rising id.
+// same on every level: plain loops, sums of weights exact, others in double precision by rising id.
 //
 // The order is fixed: top_n_sigma, (dynamic) temperature, min_p, top_k, typical_p, top_p, XTC,
 // mirostat, the draw.
@@ -21,7 +21,7 @@ struct FilteredToken {
 
 class TokenFilters {
  public:
-  explicit TokenFilters(int64_t vocab_size);
+  TokenFilters(const RowPasses& passes, int64_t vocab_size);
 
   // `xtc_uniform` in [0, 1) decides whether XTC acts.
   FilteredToken choose(const float* logits, const DrawParameters& parameters, const FilterRow& row,
@@ -33,9 +33,10 @@ class TokenFilters {
   struct Token {
     float logit;  // minus the largest, once weighed
     int32_t id;
-    double weight;  // exp(logit)
-    double key;     // what an order goes by, smallest first
+    Mass weight;  // exp(logit)
+    double key;   // what an order goes by, smallest first
   };
+  static double probability(const Token& token, Mass total);
   static bool comes_before(const Token& a, const Token& b);
 
   void gather(const float* logits);
@@ -46,27 +47,25 @@ class TokenFilters {
   float temperature_of(float temperature, const FilterRow& row) const;
   void scale(float temperature);
   float scaled_max() const;
-  // Makes logits differences from the largest and weighs those of at least log_min.
-  void weigh(float log_min);
+  // Makes logits differences from the largest, weighs those of at least log_min and keeps those
+  // that weigh something.
+  void weigh_kept(float log_min);
   void order_by_weight();
   // Meister et al., "Locally typical sampling", 2022: by distance of surprise from entropy.
   void order_by_typicality();
-  double total_weight() const;
   // Keeps the first `count` in the order of keys; ties by falling logit, then rising id.
   void cut_to_count(int64_t count);
-  // Keeps the fewest first ones in that order that weigh `mass` together.
-  void cut_to_mass(double mass);
-  void cut_after(const Token& last);
+  // Keeps the fewest first ones in that order that have this share of the mass of all.
+  void cut_to_share(double share);
   // p-e-w, "XTC", 2024: of several tokens of probability `threshold` only the least stays.
   void exclude_top_choices(double threshold);
   // Basu et al., "Mirostat", 2021, version 2: keeps what surprises by at most `mu` bits.
   void cut_to_surprise(double mu);
-  FilteredToken draw(double uniform) const;
 
+  const RowPasses& passes_;
   const int64_t vocab_size_;
   float max_ = 0;
-  std::vector<Token> kept_;  // by rising id
-  std::vector<Token> sorted_;
+  std::vector<Token> kept_;
 };
 
 }  // namespace octavo

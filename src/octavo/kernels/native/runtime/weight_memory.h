@@ -14,9 +14,7 @@ namespace octavo {
 class WeightMemory {
  public:
   // Most matrices of a small model are smaller than a huge page; alone, each would lie in small
-  // ones.
-  static constexpr int64_t kChunkBytes = int64_t{32} << 20;
-
+  // ones. A matrix that does not fit into what is left of a chunk begins another.
   explicit WeightMemory(int64_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
   // `bytes` zeroed bytes, aligned to 64. A chunk is given back when nobody holds any of it.
   // Throws std::bad_alloc. May be called from several threads.

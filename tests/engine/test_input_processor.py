@@ -125,7 +125,7 @@ def test_prompt_and_answer_may_fill_the_context_exactly(num_prompt: int) -> None
     assert (type(error), error.param) == (PromptTooLong, "prompt")
     assert error.code == "context_length_exceeded"
     assert f"has {num_prompt} tokens and max_tokens is {CONTEXT - num_prompt + 1};" in error.message
-    assert f"the context length is {CONTEXT} tokens" in error.message
+    assert f"this model's maximum context length is {CONTEXT} tokens" in error.message
 
 
 def test_a_prompt_that_fills_the_context_alone_can_only_be_read() -> None:

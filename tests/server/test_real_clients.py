@@ -1,17 +1,12 @@
-"""The official clients against a real server on a real model: what they send is understood, and
-what they get they can parse."""
+"""The official clients on batches, responses and messages, against a real server on a real model:
+what they send is understood, and what they get they can parse."""
 
 from __future__ import annotations
 
 import io
 import json
-import re
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Literal
 
 import anthropic
@@ -19,43 +14,13 @@ import openai
 import pydantic
 import pytest
 
-PROGRAM = """
-import sys
-from octavo.config.engine import EngineConfig
-from octavo.config.server import ServerConfig
-from octavo.entrypoints.openai.serve import run_server
-
-config = EngineConfig(model=sys.argv[1], max_model_len=1024, max_num_seqs=4)
-options = ServerConfig(port=0, served_model_name=("m",), batch_dir=sys.argv[2], api_key=("key",))
-sys.exit(run_server(config, options))
-"""
-PATIENCE_SECONDS = 60
+from tests.server.real_server import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
-def url(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One server for all tests of this module."""
-    folder = tmp_path_factory.mktemp("batches")
-    command = [sys.executable, "-c", PROGRAM, str(smollm2_path), str(folder)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            line = process.stderr.readline()
-            match = re.search(r"serves m at (http://127\.0\.0\.1:\d+)/v1 ", line)
-            assert match, line
-            yield match[1]
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(PATIENCE_SECONDS) == 0
-        finally:
-            process.kill()
-
-
-@pytest.fixture(scope="module")
-def client(url: str) -> Iterator[openai.OpenAI]:
-    with openai.OpenAI(
-        base_url=f"{url}/v1", api_key="key", max_retries=0, timeout=PATIENCE_SECONDS
-    ) as client:
-        yield client
+def url(smollm2_url: str) -> str:
+    """What is told here does not depend on the model."""
+    return smollm2_url
 
 
 def test_openai_runs_a_batch(client: openai.OpenAI) -> None:

@@ -9,7 +9,7 @@ from octavo import __version__
 from octavo.config.engine import EngineConfig
 from octavo.config.server import ServerConfig
 from tests.fakes import BOS
-from tests.server.harness import CONTEXT, Json, Server, Setup, error_of, run
+from tests.server.harness import CONTEXT, TEMPLATE, Json, Server, Setup, error_of, run
 
 
 def test_models_are_listed_with_their_aliases() -> None:
@@ -133,6 +133,19 @@ def test_tokens_there_and_back() -> None:
         assert shown.json()["token_strs"] == ["", "h", "i"]
         back = await server.post("/detokenize", {"tokens": ids[1:]})
         assert back.json() == {"prompt": "hé"}
+
+    run(scenario)
+
+
+def test_clients_may_tokenize_and_render_as_the_server_does() -> None:
+    async def scenario(server: Server) -> None:
+        assert (await server.http.get("/tokenizer_info")).json() == {
+            "bos_token": "<s>",
+            "eos_token": "</s>",
+            "add_bos_token": True,
+            "model_max_length": CONTEXT,
+            "chat_template": TEMPLATE,
+        }
 
     run(scenario)
 

@@ -254,8 +254,8 @@ class InputProcessor:
             return params
         asked = f" and max_tokens is {params.max_tokens}" if params.max_tokens is not None else ""
         raise PromptTooLong(
-            f"{param} has {num_prompt_tokens} tokens{asked}; the context length is "
-            f"{self.max_model_len} tokens, prompt and answer together",
+            f"{param} has {num_prompt_tokens} tokens{asked}; this model's maximum context length "
+            f"is {self.max_model_len} tokens, prompt and answer together",
             param=param,
         )
 
@@ -295,7 +295,8 @@ class InputProcessor:
     ) -> list[int]:
         if len(prompt) > self.max_model_len and not may_be_long:
             raise PromptTooLong(
-                f"{param} has {len(prompt)} tokens; the context length is {self.max_model_len}",
+                f"{param} has {len(prompt)} tokens; "
+                f"this model's maximum context length is {self.max_model_len} tokens",
                 param=param,
             )
         for position, token_id in enumerate(prompt):

@@ -19,6 +19,7 @@ from octavo.entrypoints.openai.utility.objects import (
     ModelList,
     ServerInfoBody,
     TokenizeBody,
+    TokenizerInfoBody,
     VersionBody,
 )
 from octavo.entrypoints.openai.utility.request import AbortBody, DetokenizeRequest, TokenizeRequest
@@ -67,6 +68,13 @@ UTILITY_ENDPOINTS: tuple[Endpoint, ...] = (
         request=DetokenizeRequest,
         answer=DetokenizeBody,
         statuses=(429,),
+    ),
+    Endpoint(
+        method="GET",
+        path="/tokenizer_info",
+        handler=routes.tokenizer_info,
+        summary="Special tokens, context length and chat template of the model.",
+        answer=TokenizerInfoBody,
     ),
     Endpoint(
         method="POST",

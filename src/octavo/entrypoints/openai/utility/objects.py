@@ -34,6 +34,17 @@ class DetokenizeBody(msgspec.Struct, frozen=True):
     prompt: str
 
 
+class TokenizerInfoBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients that count tokens or render chats by themselves ask for, with vLLM's names.
+    A token that the model has not, and a template, are null."""
+
+    bos_token: str | None
+    eos_token: str | None
+    add_bos_token: bool
+    model_max_length: int
+    chat_template: str | None
+
+
 class AbortedBody(msgspec.Struct, frozen=True):
     num_aborted: int
 

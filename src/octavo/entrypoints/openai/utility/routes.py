@@ -29,6 +29,7 @@ from octavo.entrypoints.openai.utility.objects import (
     ModelList,
     ServerInfoBody,
     TokenizeBody,
+    TokenizerInfoBody,
     VersionBody,
 )
 from octavo.entrypoints.openai.utility.request import AbortBody, DetokenizeRequest, TokenizeRequest
@@ -154,6 +155,23 @@ async def detokenize(request: Request) -> Response:
         lambda: inputs.tokenizer.decode(body.tokens, skip_special_tokens=False)
     )
     return json_response(DetokenizeBody(text))
+
+
+async def tokenizer_info(request: Request) -> Response:
+    context = _context(request)
+    tokenizer, template = context.inputs.tokenizer, context.inputs.template
+
+    def spelled(token_id: int | None) -> str | None:
+        return None if token_id is None else tokenizer.decode([token_id], skip_special_tokens=False)
+
+    answer = TokenizerInfoBody(
+        bos_token=spelled(tokenizer.bos_token_id),
+        eos_token=spelled(tokenizer.eos_token_id),
+        add_bos_token=tokenizer.adds_bos,
+        model_max_length=context.model.max_model_len,
+        chat_template=None if template is None else template.source,
+    )
+    return json_response(answer)
 
 
 async def abort_requests(request: Request) -> Response:

@@ -38,7 +38,7 @@ class RealServers:
         """Where the server of this GGUF file listens, without the /v1."""
         if model not in self._urls:
             batch_dir = self._folder / model.stem
-            batch_dir.mkdir()
+            batch_dir.mkdir(exist_ok=True)
             serving = _serving(model, batch_dir)
             self._urls[model] = self._ends.enter_context(serving)
         return self._urls[model]

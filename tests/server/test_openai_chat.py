@@ -33,13 +33,14 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
-class Size(pydantic.BaseModel):
+class Size(pydantic.BaseModel, extra="forbid"):
     width: Annotated[int, Field(ge=1, le=9)]
     unit: Literal["cm", "m"]
 
 
-class Box(pydantic.BaseModel):
-    """A nested model with an enum, an optional field, a list and a field of its own kind."""
+class Box(pydantic.BaseModel, extra="forbid"):
+    """A nested model with an enum, an optional field, a list and a field of another's kind. Closed:
+    a small model goes on adding fields where it may."""
 
     colour: Colour
     size: Size

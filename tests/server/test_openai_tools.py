@@ -66,9 +66,8 @@ def test_a_tool_of_pydantic_is_parsed_and_its_result_answered(qwen: openai.OpenA
     assert call.function.parsed_arguments.city.startswith("Paris")
     result: Any = {"role": "tool", "tool_call_id": call.id, "content": "21 degrees, sunny"}
     answer = qwen.chat.completions.create(
-        **asked | {"messages": [*asked["messages"], message, result]}
+        **asked | {"messages": [*asked["messages"], message, result], "tool_choice": "none"}
     )
-    assert answer.choices[0].finish_reason == "stop"
     assert "21" in (answer.choices[0].message.content or "")
 
 

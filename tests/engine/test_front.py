@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from octavo.config.engine import EngineConfig
+from octavo.core.packed_texts import PackedTexts
 from octavo.engine.front import load_template
 from octavo.errors import ConfigError, TokenizerError
 from octavo.tokenization.template_cage import MAX_TEMPLATE_CHARS
@@ -17,7 +18,7 @@ from octavo.weights.gguf import GGUFFile
 OWN = "own {{ eos_token }}{{ messages[0].content }}"
 METADATA = {
     "tokenizer.chat_template": OWN,
-    "tokenizer.ggml.tokens": ["<end>"],
+    "tokenizer.ggml.tokens": PackedTexts.pack(["<end>"]),
     "tokenizer.ggml.eos_token_id": 0,
 }
 PARTS = [{"role": "user", "content": [{"type": "text", "text": "a"}]}]

@@ -161,8 +161,8 @@ class EventExam:
 
 
 def _is_stream(response: Response) -> bool:
-    (media_type,) = response.headers["content-type"]
-    return media_type.startswith("text/event-stream")
+    media_types = response.headers.get("content-type", [])  # none with an empty body
+    return any(media_type.startswith("text/event-stream") for media_type in media_types)
 
 
 def _examine(endpoint: Endpoint, url: str) -> Tally:

@@ -11,6 +11,7 @@ from octavo.core.step_load import StepLoad
 from octavo.errors import ConfigError
 from octavo.simulate.from_report import fit_report
 from octavo.simulate.measured import (
+    LEAST_STEP_SECONDS,
     MeasuredTimes,
     Profile,
     Sample,
@@ -72,6 +73,14 @@ def test_no_cost_is_fitted_below_zero_and_no_curve_falls() -> None:
     assert first == pytest.approx(second)
     assert 0.01 <= first <= 0.02
     assert found.decode_attended_seconds == 0.0
+
+
+def test_a_curve_that_begins_at_nothing_still_makes_a_profile() -> None:
+    """These times grow faster than what is looked at, so that nothing is left for the curve."""
+    steps = [load(1, decode=context) for context in (100, 200, 400)]
+    found = fit([Sample([one], 1e-8 * one.num_decode_attended**2) for one in steps], "m", "x")
+    assert found.knots == [(1, LEAST_STEP_SECONDS)]
+    assert profile_from_json(profile_to_json(found), "p") == found
 
 
 def test_the_curve_is_linear_between_knots_and_beyond() -> None:

@@ -22,6 +22,8 @@ SCHEMA = "octavo-step-profile/1"
 NUM_FITS = 3
 NUM_PASSES = 20_000
 MAX_KNOTS = 16
+LEAST_STEP_SECONDS = 1e-6
+"""Of a curve whose beginning the other costs explain as well: no engine steps in less."""
 RIDGE = 1e-9
 
 
@@ -166,13 +168,12 @@ def fit(samples: Sequence[Sample], model: str, machine: str) -> Profile:
         found = _non_negative(rows * scale[:, None], seconds * scale)
         expected = rows @ found
     ramps, (decode, prompt, drawn, arrival) = found[: len(counts)], found[len(counts) :][:4]
+    curve = np.maximum(np.cumsum(ramps), LEAST_STEP_SECONDS)
     errors = rows @ found / seconds - 1
     return Profile(
         model=model,
         machine=machine,
-        knots=[
-            (count, float(total)) for count, total in zip(counts, np.cumsum(ramps), strict=True)
-        ],
+        knots=list(zip(counts, curve.tolist(), strict=True)),
         decode_attended_seconds=float(decode),
         prompt_attended_seconds=float(prompt),
         drawn_seconds=float(drawn),

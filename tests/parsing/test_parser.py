@@ -121,5 +121,5 @@ def test_text_full_of_openers_costs_little(dialect: str) -> None:
         text = opener * (64 * 1024 // len(opener))
         start = time.thread_time()
         events = sample_of(dialect, text, None, is_open=False).parse([text])
-        assert time.thread_time() - start < 3
+        assert time.thread_time() - start < 10
         assert gather(events).content == text

@@ -140,4 +140,4 @@ def test_no_regex_takes_long(pattern: str) -> None:
                 break
     except (InvalidRequest, StopFailed):
         pass
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 10

@@ -98,14 +98,14 @@ def test_50000_equal_characters_are_decided_at_once(
         for text in (unit * 50_000, unit * 50_000 + "x"):
             start = time.thread_time()
             tokenizer.encode(text, add_special_tokens=True, parse_special=True)
-            assert time.thread_time() - start < 1
+            assert time.thread_time() - start < 5  # quadratic would take minutes
 
 
 def test_gemma3_loads_in_seconds(gemma3_path: Path) -> None:
     metadata = GGUFFile.open(gemma3_path).metadata
     start = time.thread_time()
     Tokenizer.from_gguf(metadata)
-    assert time.thread_time() - start < 3
+    assert time.thread_time() - start < 15  # one to three, by machine
 
 
 def test_lone_surrogates_become_replacement_characters(smollm2: Tokenizer) -> None:

@@ -152,7 +152,7 @@ def test_malformed_file_is_refused_in_one_line(tmp_path: Path, name: str) -> Non
     start = time.process_time()
     with pytest.raises(WeightError, match=message) as caught:
         open_bytes(tmp_path, data)
-    assert time.process_time() - start < 2
+    assert time.process_time() - start < 10
     line = str(caught.value)
     assert line.startswith(str(tmp_path / "model.gguf"))
     assert "\n" not in line

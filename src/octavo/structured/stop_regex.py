@@ -12,9 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from octavo.errors import InvalidRequest
+from octavo.structured.byte_tokenizer import byte_tokenizer
 from octavo.tokenization.stop_matcher import StopFailed
 
 _ESCAPES_AND_CLASSES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
@@ -25,19 +26,6 @@ RENEW_CHARS: Final = 2048
 reads what a match may have begun in once more."""
 MAX_REPEATS: Final = 1000
 """Counted repeats within repeats are the one thing that makes a single character dear."""
-_END: Final = 256
-
-
-class _Bytes:
-    """A vocabulary of the 256 bytes and an end, as the library takes a tokenizer."""
-
-    eos_token_id = _END
-    bos_token_id = None
-    tokens = (*(bytes([byte]) for byte in range(256)), b"<end>")
-    special_token_ids = (_END,)
-
-    def __call__(self, text: bytes) -> list[int]:
-        return list(text)
 
 
 class StopRegexes:
@@ -64,7 +52,7 @@ class StopRegexes:
 
     def _renew(self, text: str) -> None:
         """Forget the states of long ago. No match ends in `text`: it would have been found."""
-        tokenizer = LLTokenizer(TokenizerWrapper(_Bytes()), slices=[])
+        tokenizer = byte_tokenizer()
         self._searches = [(pattern, _search(tokenizer, pattern)) for pattern in self._patterns]
         self._seen = list(text)
         for _, matcher in self._searches:
@@ -84,7 +72,7 @@ def check_stop_regex(pattern: str) -> None:
     num_repeats = math.prod(int(most[:9]) for most in _COUNT.findall(plain))
     if num_repeats > MAX_REPEATS:
         raise _refused(pattern, f"its repeats multiply to more than {MAX_REPEATS}")
-    tokenizer = LLTokenizer(TokenizerWrapper(_Bytes()), slices=[])
+    tokenizer = byte_tokenizer()
     alone = LLMatcher(
         tokenizer, LLMatcher.grammar_from_regex(pattern), log_level=0, limits=_limits()
     )

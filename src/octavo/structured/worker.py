@@ -13,9 +13,10 @@ import sys
 from typing import BinaryIO, Final
 
 import msgspec
-from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+from llguidance import LLMatcher, LLTokenizer
 
 from octavo.errors import InvalidRequest
+from octavo.structured.byte_tokenizer import byte_tokenizer
 from octavo.structured.frames import HEADER_BYTES, Answer, WorkerLimits, frame, frame_size
 from octavo.structured.grammar_text import task_grammar
 from octavo.structured.limits import parser_limits
@@ -24,18 +25,6 @@ from octavo.structured.task_limits import check_depths
 
 _EXTRA_SECONDS: Final = 1.0
 """The parent ends a worker that takes too long. One whose parent is gone ends itself."""
-
-
-class _Bytes:
-    """A vocabulary of the 256 bytes, as the library takes a tokenizer."""
-
-    eos_token_id = 256
-    bos_token_id = None
-    tokens = (*(bytes([byte]) for byte in range(256)), b"<end>")
-    special_token_ids = (256,)
-
-    def __call__(self, text: bytes) -> list[int]:
-        return list(text)
 
 
 def write_frame(stream: BinaryIO, body: bytes) -> None:
@@ -84,7 +73,7 @@ def _limit_memory(num_bytes: int) -> None:
 
 
 def serve(source: BinaryIO, sink: BinaryIO, limits: WorkerLimits) -> None:
-    tokenizer = LLTokenizer(TokenizerWrapper(_Bytes()))
+    tokenizer = byte_tokenizer()
     decoder = msgspec.msgpack.Decoder(GrammarTask)
     _limit_memory(limits.memory_bytes)
     write_frame(sink, b"")

@@ -179,3 +179,7 @@ class TemplateError(RequestError):
 
 class RecordingError(OctavoError):
     """A model used an abstract value in a way that a program cannot hold."""
+
+
+class StopFailed(OctavoError):
+    """What ends an answer cannot be looked for in its text any further."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from octavo.errors import StopFailed
 from octavo.structured.stop_regex import StopRegexes
-from octavo.tokenization.stop_matcher import StopFailed
 from tests.fakes import BOS, EOS, ByteTokenizer
 from tests.server.harness import (
     CONTEXT,

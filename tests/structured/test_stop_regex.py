@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from octavo.errors import InvalidRequest
+from octavo.errors import InvalidRequest, StopFailed
 from octavo.structured.stop_regex import MATCH_CHARS, StopRegexes, check_stop_regex
-from octavo.tokenization.stop_matcher import StopFailed
 
 PATTERNS = [
     "ab",

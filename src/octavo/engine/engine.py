@@ -37,10 +37,9 @@ from octavo.engine.prefix_store import PrefixStore
 from octavo.engine.sequences import make_sequences, times_of
 from octavo.engine.snapshot import Snapshots
 from octavo.engine.step_meter import StepMeter
-from octavo.errors import EngineDead, InvalidRequest, PromptTooLong
+from octavo.errors import EngineDead, InvalidRequest, PromptTooLong, StopFailed
 from octavo.scheduler.beams import Hypothesis
 from octavo.scheduler.scheduler import Scheduler, SequenceUpdate
-from octavo.tokenization.stop_matcher import StopFailed
 
 MAX_FAILED_STEPS = 3
 """So many failed steps in a row are no accident: the engine gives up."""

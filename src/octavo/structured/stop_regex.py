@@ -14,9 +14,8 @@ from typing import Final
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
-from octavo.errors import InvalidRequest
+from octavo.errors import InvalidRequest, StopFailed
 from octavo.structured.byte_tokenizer import byte_tokenizer
-from octavo.tokenization.stop_matcher import StopFailed
 
 _ESCAPES_AND_CLASSES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 _COUNT: Final = re.compile(r"\{(?:\d*,)?(\d+)\}")

@@ -13,10 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
-class StopFailed(Exception):
-    """What ends an answer cannot be looked for in this text any further."""
-
-
 @dataclass(frozen=True, slots=True)
 class StopResult:
     """`text` may be shown. `matched` is the stop string that ended the text, if one did."""

@@ -187,9 +187,10 @@ async def compare(server: Server, arguments: argparse.Namespace) -> list[Figure]
             number += 1
             observed.append(await observe_once(server, plan, number))
     between = together(observed)
-    for line in setup_of(between, pages).times.assumptions:
+    for_all = setup_of(between, pages)
+    for line in for_all.times.assumptions:
         print(line)
-    return [figure for load in loads for figure in figures_of(load, between, pages)]
+    return [figure for load in loads for figure in figures_of(load, between, for_all, pages)]
 
 
 def setup_of(observed: Observed, pages: PageFacts) -> Setup:
@@ -272,15 +273,15 @@ def workload(arguments: argparse.Namespace, num_prompts: int, seed: int) -> Work
     )
 
 
-def figures_of(load: Load, between: Observed, pages: PageFacts) -> Iterator[Figure]:
+def figures_of(load: Load, between: Observed, for_all: Setup, pages: PageFacts) -> Iterator[Figure]:
+    """`for_all` has the profile of what was observed `between` the rounds."""
     first, second = load.halves
-    one_profile = setup_of(between, pages)
     simulator, forecast = [], []
     for piece, *halves in zip(load.pieces, first, second, strict=True):
         for answers in halves:
             other = replace(between, steps=answers.steps)
             simulator.append(simulated(setup_of(other, pages), piece, answers.num_prompt_tokens))
-        forecast.append(simulated(one_profile, piece, halves[0].num_prompt_tokens))
+        forecast.append(simulated(for_all, piece, halves[0].num_prompt_tokens))
     kinds = (first + second, first, second, simulator, forecast)
     server, *others = (figures(answers) for answers in kinds)
     for name, value in server.items():

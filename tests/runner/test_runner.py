@@ -13,8 +13,10 @@ from octavo.config.engine import EngineConfig
 from octavo.core.sampling_params import SamplingParams
 from octavo.core.schedule import MoveKind, PageMove, ScheduledSequence, ScheduledStep
 from octavo.errors import ConfigError, WeightError
-from octavo.kernels._native import isa_levels
+from octavo.kernels._native import KvCache, isa_levels
 from octavo.runner.load import load_runner
+from octavo.runner.page_memory import PageMemory, measure_move_seconds
+from octavo.runner.swap_buffer import SwapBuffer
 from octavo.weights.gguf import GGUFFile
 from tests.models.checks import hf_logits, sequence_of, step_of
 from tests.models.tiny import MIXED, PLAIN, VOCABULARY, write_tiny
@@ -153,6 +155,29 @@ def test_a_profile_has_a_time_for_each_instruction(tmp_path: Path) -> None:
     lines = runner.program.to_text(seconds).splitlines()
     assert len(lines) == len(seconds) + 1
     assert all(" us " in line for line in lines[:-1])
+
+
+def test_moves_are_measured_on_other_pages_than_those_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that an idle server's pages have never been written, and take no memory."""
+    measured: list[tuple[KvCache, SwapBuffer]] = []
+
+    def watched(cache: KvCache, swap: SwapBuffer) -> float:
+        measured.append((cache, swap))
+        return measure_move_seconds(cache, swap)
+
+    monkeypatch.setattr("octavo.runner.load.measure_move_seconds", watched)
+    with GGUFFile.open(write_tiny("llama", tmp_path, MIXED).path) as file:
+        runner = load_runner(file, CONFIG, STOPS)
+    ((cache, swap),) = measured
+    scratch = PageMemory(cache, swap)
+    content = np.full(runner.pages.page_bytes, 7, np.uint8)
+    runner.pages.write(0, content)
+    runner.pages.do([PageMove(MoveKind.SWAP_OUT, 0, 0)])
+    assert not np.array_equal(scratch.read(0), content)
+    scratch.do([PageMove(MoveKind.SWAP_IN, 0, 0)])
+    assert not np.array_equal(scratch.read(0), content)
 
 
 def test_a_closed_runner_says_so(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from starlette.responses import Response
 
 from octavo.entrypoints.openai.batches.line_call import MAX_ENGINE_DEATHS, LineCaller
 from octavo.entrypoints.openai.batches.lines import RequestLine
+from octavo.entrypoints.openai.endpoints import ENDPOINTS
 from octavo.entrypoints.openai.intake.entries import Entry, Interrupted, one_by_one
+from octavo.entrypoints.openai.schema.endpoint import line_handlers
 from octavo.errors import CapacityError, DeadlineUnreachable, EngineDead
 from tests.server.harness import Server, run
 
@@ -41,6 +43,20 @@ async def answer_all(server: Server, handler: Handler, count: int = 1) -> dict[s
 
     await one_by_one(range(count), work)
     return found
+
+
+def test_lines_may_ask_for_all_that_makes_or_reads_texts() -> None:
+    assert set(line_handlers(ENDPOINTS)) == {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/responses",
+        "/v1/embeddings",
+        "/score",
+        "/v1/score",
+        "/rerank",
+        "/v1/rerank",
+        "/v2/rerank",
+    }
 
 
 def test_a_line_is_tried_again_after_its_engine_died() -> None:

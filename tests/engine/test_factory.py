@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from octavo.config.engine import EngineConfig
-from octavo.engine import factory
 from octavo.engine.factory import load_engine
+from octavo.engine.grammars import load_grammar_vocabulary
 from octavo.structured.vocabulary import GrammarVocabulary
 
 
@@ -17,13 +17,12 @@ def test_the_vocabulary_of_grammars_is_there_at_start_if_an_option_says_so(
     preload_grammars: bool, smollm2_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[Path] = []
-    load = factory.load_grammar_vocabulary
 
     def watched(path: Path, vocab_size: int) -> GrammarVocabulary:
         loaded.append(path)
-        return load(path, vocab_size)
+        return load_grammar_vocabulary(path, vocab_size)
 
-    monkeypatch.setattr(factory, "load_grammar_vocabulary", watched)
+    monkeypatch.setattr("octavo.engine.factory.load_grammar_vocabulary", watched)
     config = EngineConfig(
         model=str(smollm2_path), max_model_len=128, preload_grammars=preload_grammars
     )

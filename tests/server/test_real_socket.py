@@ -12,8 +12,11 @@ from dataclasses import replace
 import httpx
 import openai
 import pytest
+import uvicorn
+from uvicorn.server import ServerState
 
 from octavo.config.server import ServerConfig
+from octavo.entrypoints.openai.http.protocol import BoundedProtocol
 from octavo.entrypoints.openai.http_server import DrainingServer
 from tests.server.harness import MAX_NUM_SEQS, TIMEOUT_SECONDS, Server, Setup, run
 
@@ -119,6 +122,32 @@ def test_l1_a_broken_connection_aborts_the_request(stream: bool) -> None:
         assert server.client.stats().num_generation_tokens < 20
 
     serve(scenario)
+
+
+def test_what_is_written_is_sent_at_once_on_a_kept_connection() -> None:
+    """Also where the listening socket does not say that it speaks TCP: as `socket.socket()`."""
+    made: list[BoundedProtocol] = []
+
+    async def scenario(server: Server) -> None:
+        config = uvicorn.Config(server.app, lifespan="off", log_config=None)
+
+        def connect() -> BoundedProtocol:
+            made.append(BoundedProtocol(ServerConfig(), config, ServerState(), {}))
+            return made[-1]
+
+        with socket.socket() as listener:
+            assert listener.proto == 0
+            listener.bind(("127.0.0.1", 0))
+            serving = await asyncio.get_running_loop().create_server(connect, sock=listener)
+            reader, writer = await asyncio.open_connection(*listener.getsockname())
+            writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+            accepted = made[0].transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            writer.close()
+            serving.close()
+
+    run(scenario)
 
 
 def test_headers_beyond_the_limit_are_refused() -> None:

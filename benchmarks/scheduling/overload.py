@@ -5,7 +5,8 @@
 
 Closed loop with as many clients as slots: the capacity. On another server, which has the flags of
 `--octavo` (without dashes): open loop with Poisson arrivals at 0.9 of it, at ten times of it, and
-single requests until one is answered as fast as at 0.9. The load generator shares the machine.
+single requests until one is answered as fast as at 0.9. The load generator shares the machine, so
+its share of a core is told beside the server's. It keeps its connections, as clients' libraries do.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.peers.octavo import octavo_server
@@ -39,12 +40,14 @@ REFUSED = re.compile(r"HTTP (429|503)")
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What came of one load. Times in seconds, memory in bytes of all the server's processes."""
+    """What came of one load. Times in seconds, memory in bytes of all the server's processes.
+    Shares are of one core."""
 
     seconds: float
     outcomes: Sequence[Outcome]
     news: Snapshot
     most_memory: int
+    generator_cpu_seconds: float
 
     @property
     def admitted(self) -> list[Outcome]:
@@ -72,6 +75,8 @@ class Phase:
             "failed": len(self.failed),
             "tokens_per_second": self.tokens_per_second,
             "front_cpu_share": self.news.rate("octavo:front_cpu_seconds_total"),
+            "engine_cpu_share": self.news.rate("octavo:engine_cpu_seconds_total"),
+            "generator_cpu_share": self.generator_cpu_seconds / self.news.time,
             "most_memory_mib": self.most_memory / 2**20,
         }
         ttfts = sorted(one.ttft for one in self.admitted)
@@ -100,15 +105,16 @@ class Subject:
         """Counted from the first request to the last arrival; in a closed loop to the last end."""
         self._most_memory = 0
         watch = asyncio.create_task(self._watch_memory())
-        before = await self._look()
+        before, cpu_before = await self._look(), time.process_time()
         sending = asyncio.create_task(
             run_load(self.server, requests, arrivals=arrivals, max_concurrency=clients)
         )
         await (asyncio.sleep(arrivals[-1]) if arrivals else asyncio.wait({sending}))
-        now = await self._look()
+        cpu_seconds = time.process_time() - cpu_before
+        news = (await self._look()).since(before)
         outcomes = await sending
         watch.cancel()
-        return Phase(now.time - before.time, outcomes, now.since(before), self._most_memory)
+        return Phase(news.time, outcomes, news, self._most_memory, cpu_seconds)
 
     async def recovery_seconds(self, request: LoadRequest, ttft: float) -> float:
         """How long until a single request has its first token within `ttft`."""
@@ -203,7 +209,7 @@ def serving(arguments: argparse.Namespace, flags: Sequence[str]) -> Iterator[Sub
         is_stopped_when_idle=False,
     )
     try:
-        yield Subject(contender.server, contender.pid)
+        yield Subject(replace(contender.server, keeps_connections=True), contender.pid)
     finally:
         contender.close()
 

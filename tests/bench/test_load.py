@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
 
-from octavo.bench.event_stream import parse_url
+from octavo.bench.connections import parse_url
 from octavo.bench.load import CHAT, COMPLETIONS, LoadError, Outcome, Server, first_model, run_load
 from octavo.bench.workload import LoadRequest
 from octavo.errors import ConfigError
@@ -49,6 +49,44 @@ def piece(text: str) -> bytes:
 def chunked(*pieces: bytes) -> bytes:
     parts = [f"{len(one):x}\r\n".encode() + one + b"\r\n" for one in pieces]
     return HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"".join(parts) + b"0\r\n\r\n"
+
+
+@asynccontextmanager
+async def keeping(
+    answers: Sequence[bytes], cut: int = 0
+) -> AsyncIterator[tuple[Server, list[int]]]:
+    """A server that gives these answers to whoever asks, each in two pieces cut at `cut`, and keeps
+    the connection unless the answer says that it closes; and how many requests each had."""
+    numbers: list[int] = []
+    left = list(answers)
+    ends: list[asyncio.Task[None] | None] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        index = len(numbers)
+        numbers.append(0)
+        ends.append(asyncio.current_task())
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                assert b"connection: close" not in head
+                await reader.readexactly(int(head.partition(b"content-length:")[2].split()[0]))
+                numbers[index] += 1
+                answer = left.pop(0)
+                writer.write(answer[:cut])
+                await asyncio.sleep(0.01)
+                writer.write(answer[cut:])
+                if b"connection: close" in answer.lower():
+                    break
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    listener = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with listener:
+        port = listener.sockets[0].getsockname()[1]
+        server = Server(base_url=f"http://127.0.0.1:{port}", endpoint=COMPLETIONS, model="m")
+        yield replace(server, keeps_connections=True), numbers
+        await asyncio.gather(*filter(None, ends))
 
 
 def outcomes_of(answer: bytes, num_requests: int = 1) -> list[Outcome]:
@@ -108,6 +146,58 @@ def test_failures_are_told_and_do_not_stop_the_others(answer: bytes, error: str)
     outcomes = outcomes_of(answer, num_requests=3)
     assert len(outcomes) == 3
     assert all(error in outcome.error for outcome in outcomes), outcomes[0].error
+
+
+REFUSED = b"HTTP/1.1 429 Busy\r\ncontent-length: 5\r\n\r\nlater"
+ANSWERED = chunked(piece("a"), piece("0"), USAGE, DONE)
+
+
+@pytest.mark.parametrize("cut", [0, 3, len(ANSWERED) - 2, 10_000])
+@pytest.mark.parametrize(
+    ("answers", "num_requests_by_connection"),
+    [
+        ([ANSWERED, REFUSED, ANSWERED, ANSWERED], [4]),
+        ([REFUSED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"), ANSWERED], [1, 1]),
+        ([ANSWERED.replace(b"Content", b"Connection: close\r\nContent"), ANSWERED], [1, 1]),
+    ],
+)
+def test_connections_are_kept_where_they_may_be(
+    answers: Sequence[bytes], num_requests_by_connection: list[int], cut: int
+) -> None:
+    async def run() -> tuple[list[Outcome], list[int]]:
+        async with keeping(answers, cut) as (server, numbers):
+            return await run_load(server, REQUESTS[: len(answers)], max_concurrency=1), numbers
+
+    outcomes, numbers = asyncio.run(run())
+    assert numbers == num_requests_by_connection
+    for outcome, answer in zip(outcomes, answers, strict=True):
+        assert ("HTTP 429: later" if b" 429 " in answer else "") in outcome.error
+        assert len(outcome.arrival_seconds) == (0 if b" 429 " in answer else 2)
+
+
+def test_as_many_connections_as_requests_at_the_same_time() -> None:
+    async def run() -> list[int]:
+        async with keeping([ANSWERED] * 6) as (server, numbers):
+            outcomes = await run_load(server, REQUESTS, max_concurrency=3)
+            assert not any(outcome.error for outcome in outcomes)
+            return numbers
+
+    assert sum(numbers := asyncio.run(run())) == 6
+    assert len(numbers) == 3
+
+
+def test_a_kept_connection_that_was_closed_is_not_used_again() -> None:
+    """The server closes it a while after the answer, without a word."""
+
+    async def run() -> list[Outcome]:
+        async def handler(_: bytes, writer: asyncio.StreamWriter) -> None:
+            writer.write(ANSWERED)
+
+        async with listening(handler) as server:
+            server = replace(server, keeps_connections=True, timeout_seconds=5)
+            return await run_load(server, REQUESTS[:2], arrivals=[0.0, 0.2])
+
+    assert [outcome.error for outcome in asyncio.run(run())] == ["", ""]
 
 
 def test_a_port_where_nobody_listens_is_a_failure() -> None:

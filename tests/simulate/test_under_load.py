@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import octavo.simulate.under_load
-from octavo.bench.event_stream import Target
+from octavo.bench.connections import Target
 from octavo.bench.lengths import Fixed
 from octavo.bench.load import COMPLETIONS, LoadError, Outcome, Server
 from octavo.core.step_load import MeasuredStep, StepLoad

@@ -1,68 +1,41 @@
 """One streamed POST over HTTP/1.1: the data of its server-sent events, and when each arrived.
 
-A client of our own, because a load generator must cost the machine it measures as little as it
-can: while an answer comes, its pieces are kept with their times and nothing else is done; they are
-taken apart when it is over. One connection for each request. Knows no JSON.
+An answer is taken apart when it is over. One connection for each request, unless some are kept.
+Knows no JSON.
 """
 
 from __future__ import annotations
 
-import asyncio
-import ssl
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
-from urllib.parse import urlsplit
+
+from octavo.bench.connections import Connections, Piece, Target, exchange_once
 
 MAX_ERROR_CHARS = 500
 DATA = b"data:"
-DONE = b"[DONE]"
+_CLOSE = {"Connection": "close"}
 
 
 class HttpError(Exception):
     """The server refused, did not speak HTTP/1.1, or broke off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What came at once, at `arrival` by `time.perf_counter`."""
-
-    arrival: float
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    host: str
-    port: int
-    path: str
-    context: ssl.SSLContext | None
-
-
-def parse_url(url: str) -> Target:
-    """Raises ValueError unless it is an http or https URL with a host."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is no http or https URL")
-    is_secure = parts.scheme == "https"
-    return Target(
-        host=parts.hostname,
-        port=parts.port or (443 if is_secure else 80),
-        path=(parts.path or "/") + (f"?{parts.query}" if parts.query else ""),
-        context=ssl.create_default_context() if is_secure else None,
-    )
-
-
-async def post(target: Target, body: bytes, headers: Mapping[str, str]) -> list[Piece]:
-    """The answer up to the end mark of its events or of the connection. Raises OSError."""
-    length = {"Content-Length": str(len(body))}
-    return await _exchange(target, _head("POST", target, {**headers, **length}) + body)
+async def post(
+    target: Target,
+    body: bytes,
+    headers: Mapping[str, str],
+    connections: Connections | None = None,
+) -> list[Piece]:
+    """The answer up to the end mark of its events or of the connection; where `connections` are
+    kept, whole. Raises OSError."""
+    fields = {**headers, "Content-Length": str(len(body))}
+    if connections is not None:
+        return await connections.exchange(target, _head("POST", target, fields) + body)
+    return await exchange_once(target, _head("POST", target, {**fields, **_CLOSE}) + body)
 
 
 async def get(target: Target, headers: Mapping[str, str]) -> bytes:
     """The body of a GET. Raises OSError or HttpError."""
-    pieces = await _exchange(target, _head("GET", target, headers))
+    pieces = await exchange_once(target, _head("GET", target, {**headers, **_CLOSE}))
     return b"".join(data for _, data in _bodies(pieces))
 
 
@@ -76,50 +49,9 @@ def events(pieces: Sequence[Piece]) -> Iterator[tuple[float, bytes]]:
                 yield arrival, line[len(DATA) :].strip()
 
 
-class _Exchange(asyncio.Protocol):
-    """Sends a request and keeps what comes. `ended` is done at the end mark or when it closes."""
-
-    def __init__(self, request: bytes) -> None:
-        self._request = request
-        self._tail = b""
-        self.pieces: list[Piece] = []
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).write(self._request)
-
-    def data_received(self, data: bytes) -> None:
-        self.pieces.append(Piece(time.perf_counter(), data))
-        if DONE in self._tail + data:
-            self._end(None)
-        self._tail = data[1 - len(DONE) :]
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(exc)
-
-    def _end(self, error: Exception | None) -> None:
-        if self.ended.done():
-            return
-        if error is None:
-            self.ended.set_result(None)
-        else:
-            self.ended.set_exception(error)
-
-
-async def _exchange(target: Target, request: bytes) -> list[Piece]:
-    transport, exchange = await asyncio.get_running_loop().create_connection(
-        lambda: _Exchange(request), target.host, target.port, ssl=target.context
-    )
-    try:
-        await exchange.ended
-    finally:
-        transport.close()
-    return exchange.pieces
-
-
 def _head(method: str, target: Target, headers: Mapping[str, str]) -> bytes:
     host = f"[{target.host}]" if ":" in target.host else target.host
-    fields = {"Host": f"{host}:{target.port}", "Connection": "close", **headers}
+    fields = {"Host": f"{host}:{target.port}", **headers}
     lines = [f"{method} {target.path} HTTP/1.1", *(f"{key}: {fields[key]}" for key in fields)]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 

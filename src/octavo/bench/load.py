@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from octavo.bench.event_stream import DONE, HttpError, Target, events, get, parse_url, post
+from octavo.bench.connections import EVENTS_DONE, Connections, Target, parse_url
+from octavo.bench.event_stream import HttpError, events, get, post
 from octavo.bench.profile import ProcessorTime, parse_processor_time
 from octavo.bench.workload import LoadRequest
 from octavo.errors import ConfigError, OctavoError
@@ -28,13 +29,15 @@ class LoadError(OctavoError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """Whom to ask. `base_url` as http://127.0.0.1:8000, without /v1."""
+    """Whom to ask. `base_url` as http://127.0.0.1:8000, without /v1. Each request has a connection
+    of its own unless the load `keeps_connections`, as the clients of an application do."""
 
     base_url: str
     endpoint: str
     model: str
     api_key: str = ""
     ignore_eos: bool = False
+    keeps_connections: bool = False
     timeout_seconds: float = 600.0
 
     def __post_init__(self) -> None:
@@ -127,14 +130,16 @@ class _Event(msgspec.Struct):
     error: object = None
 
 
-async def ask(server: Server, request: LoadRequest) -> Outcome:
+async def ask(
+    server: Server, request: LoadRequest, connections: Connections | None = None
+) -> Outcome:
     """Send one request and read its stream to the end. Failures are in the outcome."""
     outcome = Outcome(request.num_prompt_tokens)
     start = time.perf_counter()
     try:
         async with asyncio.timeout(server.timeout_seconds):
             target = server.target(server.endpoint)
-            pieces = await post(target, server.body(request), server.headers)
+            pieces = await post(target, server.body(request), server.headers, connections)
         outcome.end_seconds = time.perf_counter() - start
         _note_events(events(pieces), outcome, start)
     except TimeoutError:
@@ -150,7 +155,7 @@ async def ask(server: Server, request: LoadRequest) -> Outcome:
 def _note_events(arrived: Iterable[tuple[float, bytes]], outcome: Outcome, start: float) -> None:
     decode = msgspec.json.Decoder(_Event).decode
     for arrival, data in arrived:
-        if data == DONE:
+        if data == EVENTS_DONE:
             break
         event = decode(data)
         if event.error is not None:
@@ -182,19 +187,24 @@ async def run_load(
     room = asyncio.Semaphore(max_concurrency or max(1, len(requests)))
     start = time.perf_counter()
     num_finished = 0
+    connections = Connections() if server.keeps_connections else None
 
     async def one(index: int) -> Outcome:
         nonlocal num_finished
         if arrivals is not None:
             await asyncio.sleep(max(0.0, arrivals[index] - (time.perf_counter() - start)))
         async with room:
-            outcome = await ask(server, requests[index])
+            outcome = await ask(server, requests[index], connections)
         num_finished += 1
         if on_finished is not None:
             on_finished(num_finished, len(requests))
         return outcome
 
-    return list(await asyncio.gather(*(one(index) for index in range(len(requests)))))
+    try:
+        return list(await asyncio.gather(*(one(index) for index in range(len(requests)))))
+    finally:
+        if connections is not None:
+            connections.close()
 
 
 async def processor_time(server: Server) -> ProcessorTime:

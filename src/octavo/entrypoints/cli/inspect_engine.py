@@ -9,7 +9,8 @@ import time
 from rich.console import Console
 from rich.live import Live
 
-from octavo.bench.event_stream import HttpError, Target, get, parse_url
+from octavo.bench.connections import Target, parse_url
+from octavo.bench.event_stream import HttpError, get
 from octavo.config.environment import api_key
 from octavo.entrypoints.cli.engine_view import engine_view
 from octavo.errors import ConfigError, OctavoError

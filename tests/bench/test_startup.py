@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from octavo.bench.startup import (
     StartupError,
     children,
+    compiled_code,
     measure_startup,
     parse_ready,
     status_bytes,
@@ -32,7 +34,25 @@ def test_other_lines_are_not_ready(line: str) -> None:
 
 def test_a_server_that_cannot_start_says_why() -> None:
     with pytest.raises(StartupError, match=r"no-such-model\.gguf"):
-        measure_startup(["/no-such-model.gguf"], timeout_seconds=30)
+        measure_startup(["/no-such-model.gguf"], timeout_seconds=30, environment=os.environ)
+
+
+@pytest.mark.parametrize("leaves_none", [False, True])
+def test_servers_find_their_modules_compiled_and_nothing_is_left_where_nothing_may_be(
+    leaves_none: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", leaves_none)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    with compiled_code() as environment:
+        if not leaves_none:
+            assert environment == dict(os.environ)
+            return
+        folder = Path(environment["PYTHONPYCACHEPREFIX"])
+        subprocess.run([sys.executable, "-c", "import octavo.errors"], env=environment, check=True)
+        assert [path.name.split(".")[0] for path in folder.rglob("octavo/errors*.pyc")] == [
+            "errors"
+        ]
+    assert not folder.exists()
 
 
 def test_resident_memory_is_read() -> None:

@@ -119,6 +119,7 @@ class KvManagerMachine(RuleBasedStateMachine):
         """How far it will be computed; 0 if pages lack."""
         before = self.state_of(sequence)
         num_wanted = self.kv.num_pages_to_grow(sequence, sequence.num_tokens)
+        assert self.kv.those_to_grow([sequence]) == [sequence] * bool(num_wanted)
         if not self.kv.grow(sequence, sequence.num_tokens):
             assert self.state_of(sequence) == before
             assert num_wanted > self.kv.num_free_pages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -45,10 +46,10 @@ def embedded(
     """A sequence that wants to be a vector."""
     sequence = sequence_of(IDS[:num_tokens])
     pooling = Pooling(method=method, normalize=normalize, dimensions=dimensions)
-    sequence.request = msgspec.structs.replace(
+    request = msgspec.structs.replace(
         sequence.request, pooling=pooling, sampling_params=SamplingParams(max_tokens=0)
     )
-    return sequence
+    return replace(sequence, request=request)
 
 
 def cuts(num_tokens: int, size: int) -> list[Cut]:
@@ -150,8 +151,8 @@ class Embedder:
         self.width = model.config.hidden_size
 
     def embed(self, ids: list[int], method: PoolingType, chunks: Iterable[Cut]) -> F32:
-        sequence = sequence_of(ids)
-        sequence.request = embedded(1, method, dimensions=self.width).request
+        request = embedded(1, method, dimensions=self.width).request
+        sequence = replace(sequence_of(ids), request=request)
         result = SequenceResult()
         for start, stop in chunks:
             part = ScheduledSequence(sequence, start, stop - start, samples=False)

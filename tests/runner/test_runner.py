@@ -105,10 +105,11 @@ def test_stop_tokens_are_kept_out_of_answers_that_must_go_on(tmp_path: Path) -> 
         assert likely is not None
         runner = load_runner(file, CONFIG, frozenset({likely}))
     assert runner.run(step).results[0].token_id == likely
-    request = step.sequences[0].sequence.request
-    step.sequences[0].sequence.request = msgspec.structs.replace(
-        request, sampling_params=SamplingParams(temperature=0.0, min_tokens=1)
+    sequence = step.sequences[0].sequence
+    request = msgspec.structs.replace(
+        sequence.request, sampling_params=SamplingParams(temperature=0.0, min_tokens=1)
     )
+    step.sequences[0].sequence = replace(sequence, request=request)
     assert runner.run(step).results[0].token_id not in (likely, None)
 
 

@@ -7,6 +7,8 @@ from octavo.core.sequence import Sequence
 from octavo.scheduler.step_plan import (
     StepLimits,
     StepPlan,
+    is_answering,
+    is_decoding,
     num_wanted_tokens,
     wants_prompt_logprobs,
 )
@@ -98,6 +100,41 @@ def test_prompt_logprobs_are_wanted_of_sequence_0_until_it_answers() -> None:
     sequence.token_ids.append(3)
     assert not wants_prompt_logprobs(sequence)
     assert num_wanted_tokens(sequence) == 3
+
+
+def answering(num_computed: int, params: SamplingParams | None = None) -> Sequence:
+    sequence = make_sequence([1] * 3, params)
+    sequence.token_ids += [2] * (num_computed - 2)
+    sequence.num_computed_tokens = num_computed
+    return sequence
+
+
+def test_those_who_answer_are_scheduled_together_as_they_would_be_one_by_one() -> None:
+    sequences = [
+        answering(3),
+        answering(9, SamplingParams(max_tokens=50)),
+        answering(5, SamplingParams(prompt_logprobs=2)),
+    ]
+    assert all(map(is_answering, sequences))
+    together, apart = (
+        make_plan(12, 4, max_unreserved_tokens=7, max_seconds=1.0, seconds=(0.1, 0.1, 0.01, 1.0))
+        for _ in range(2)
+    )
+    together.add_answering(sequences, num_reserved=1)
+    for number, sequence in enumerate(sequences):
+        apart.add(sequence, 1, is_reserved=number == 0)
+    assert together.step == apart.step
+    assert together.work == apart.work
+    for is_reserved in (False, True):
+        wants_rows = make_sequence([1] * 50, SamplingParams(prompt_logprobs=2))
+        for prompt in (make_sequence([1] * 50), make_sequence([1]), wants_rows):
+            fitting = together.fits(prompt, is_reserved=is_reserved)
+            assert fitting == apart.fits(prompt, is_reserved=is_reserved)
+
+
+def test_who_has_still_to_read_the_last_of_its_prompt_does_not_answer() -> None:
+    assert is_decoding(decoding())
+    assert not is_answering(decoding())
 
 
 def test_what_is_reserved_is_left_to_the_high_class() -> None:

@@ -13,9 +13,11 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from octavo.errors import OctavoError
 
@@ -44,11 +46,30 @@ class Startup:
     idle_together_bytes: int
 
 
-def measure_startup(arguments: Sequence[str], timeout_seconds: float) -> Startup:
+@contextmanager
+def compiled_code() -> Iterator[dict[str, str]]:
+    """The environment of servers that find their modules compiled, as those of an installed package
+    are, once one of them has started. Where Python is told to leave no such files, they lie in a
+    folder that is gone afterwards: to compile takes half as long as all else that starting does.
+    """
+    environment = dict(os.environ)
+    if not sys.dont_write_bytecode:
+        yield environment
+        return
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    with TemporaryDirectory(prefix="octavo-compiled-") as folder:
+        yield {**environment, "PYTHONPYCACHEPREFIX": folder}
+
+
+def measure_startup(
+    arguments: Sequence[str], timeout_seconds: float, environment: Mapping[str, str]
+) -> Startup:
     """Run `octavo serve ARGUMENTS` until it is ready, then end it. Raises StartupError."""
     command = [sys.executable, "-m", "octavo", "serve", *arguments, "--host", "127.0.0.1"]
     start = time.perf_counter()
-    with subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [*command, "--port", "0"], stderr=subprocess.PIPE, env=environment
+    ) as process:
         try:
             phases = _await_ready(process, start + timeout_seconds)
             wall_seconds = time.perf_counter() - start

@@ -17,7 +17,6 @@ from types import MappingProxyType
 
 from octavo.config.options import check, option, options_of, read_value, unknown_option
 from octavo.config.server import ServerConfig
-from octavo.config.yaml_file import yaml_mapping
 from octavo.errors import ConfigError
 
 TENANT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,63}")
@@ -102,13 +101,19 @@ class _TenantKeys:
     keys: tuple[str, ...] = option((), "API keys of the tenant.", is_secret=True)
 
 
+def _read_file(file: Path) -> dict[object, object]:
+    from octavo.config.yaml_file import yaml_mapping  # 20 ms of every start that needs none
+
+    return yaml_mapping(file, "--tenants")
+
+
 def load_tenants(options: ServerConfig) -> Tenants:
     """The tenants of the server's file, and its limits for all others. Raises ConfigError.
 
     A flag wins over the file's `default`, and that is what a tenant has unless its entry differs.
     """
     file = Path(options.tenants)
-    content = yaml_mapping(file, "--tenants") if options.tenants else {}
+    content = _read_file(file) if options.tenants else {}
     _refuse_unknown(content, ("default", "tenants"), f"{file}: ")
     values = _entry(content.get("default"), (TenantLimits,), f"{file}: default: ")
     values |= {name: value for name, value in _flags(options).items() if value is not None}

@@ -54,10 +54,11 @@ class Sequence:
     seniority: tuple[int, int] = (0, 0)
     first_scheduled_time: float = 0.0
     first_token_time: float = 0.0
+    params: SamplingParams = field(init=False)
+    """Those of `request`, which is not exchanged: a field, as every step asks for it often."""
 
-    @property
-    def params(self) -> SamplingParams:
-        return self.request.sampling_params
+    def __post_init__(self) -> None:
+        self.params = self.request.sampling_params
 
     @property
     def key(self) -> tuple[str, int]:

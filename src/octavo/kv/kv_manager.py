@@ -58,6 +58,8 @@ class KvManager:
         self._tables = PageTables(self.groups, self._pool, self._cache.index)
         self.num_pages_to_grow = self._tables.num_pages_to_grow
         """(sequence, num_tokens): how many free pages `grow` would take."""
+        self.those_to_grow = self._tables.those_to_grow
+        """(sequences): those who must `grow` before all their tokens can be computed."""
         self._pins = Pins(self._pool, max_pinned_pages)
         self._swap = SwapSpace(num_swap_slots)
         self._num_committed: dict[Sequence, int] = {}

@@ -6,6 +6,8 @@ name any more. Knows neither names nor why a page is shared.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from octavo.core.page_groups import NO_PAGE, PageGroups
 from octavo.core.schedule import MoveKind
 from octavo.core.sequence import Sequence
@@ -57,9 +59,22 @@ class PageTables:
                 sequence.num_pages += 1
         sequence.page_table.extend(table)
 
+    def those_to_grow(self, sequences: Iterable[Sequence]) -> list[Sequence]:
+        """Those who cannot compute all their tokens before they `grow`: pages are missing, or the
+        next one to be written is shared. Asked of everybody in every step, so without windows it
+        is a glance at each table's length and at one page."""
+        if self._groups.num > 1 or self._groups.windowed:
+            return [one for one in sequences if self.num_pages_to_grow(one, one.num_tokens)]
+        page_tokens, ref_counts = self._page_tokens, self._pool.ref_counts
+        return [
+            one
+            for one in sequences
+            if len(one.page_table) * page_tokens < len(one.token_ids)
+            or ref_counts[one.page_table[one.num_computed_tokens // page_tokens]] > 1
+        ]
+
     def num_pages_to_grow(self, sequence: Sequence, num_tokens: int) -> int:
-        """How many free pages `grow` takes: missing ones, and those for copies. Asked of everybody
-        in every step."""
+        """How many free pages `grow` takes: missing ones, and those for copies."""
         table, page_tokens, num_groups = sequence.page_table, self._page_tokens, self._groups.num
         if len(table) * page_tokens < num_tokens * num_groups or table[-1] == NO_PAGE:
             return len(self._missing(sequence, num_tokens)) + len(self._shared_next(sequence))

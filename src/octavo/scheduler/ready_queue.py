@@ -65,6 +65,8 @@ class ReadyQueue:
         self._facts = facts
         self._policy = make_policy(facts)
         self._high_policy: SchedulingPolicy | None = make_policy(facts) if reserves else None
+        self.charge = self._policy.charge if self._high_policy is None else self._charge_both
+        """(ticket, num_tokens): so many tokens were computed for an admitted sequence."""
         self._tickets: dict[Sequence, Ticket] = {}
         self._returning: list[tuple[tuple[int, int], Sequence]] = []  # sorted
         self.num_by_tenant: Counter[str] = Counter()
@@ -113,8 +115,7 @@ class ReadyQueue:
             self._high_policy.remove(ticket)
         self._forget(ticket)
 
-    def charge(self, ticket: Ticket, num_tokens: int) -> None:
-        """So many tokens were computed for an admitted sequence."""
+    def _charge_both(self, ticket: Ticket, num_tokens: int) -> None:
         self._policy.charge(ticket, num_tokens)
         if self._high_policy is not None:
             self._high_policy.charge(ticket, num_tokens)

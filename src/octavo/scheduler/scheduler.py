@@ -47,8 +47,8 @@ from octavo.scheduler.siblings import Siblings
 from octavo.scheduler.slots import Slots
 from octavo.scheduler.step_plan import (
     StepPlan,
+    is_answering,
     is_decoding,
-    num_wanted_tokens,
     reads_prefix,
 )
 from octavo.scheduler.step_time import StepTimeModel, StepWork
@@ -169,10 +169,11 @@ class Scheduler:
 
     def apply(self, step: ScheduledStep, result: StepResult) -> list[SequenceUpdate]:
         """Book what `step` computed. Sequences that ended since it was scheduled are left out."""
+        running, advance = SequenceState.RUNNING, self._advance
         return [
-            self._advance(scheduled, outcome)
+            advance(scheduled, outcome)
             for scheduled, outcome in zip(step.sequences, result.results, strict=True)
-            if scheduled.sequence.state is SequenceState.RUNNING
+            if scheduled.sequence.state is running
         ]
 
     def observe(self, step: ScheduledStep, seconds: float, move_seconds: float = 0.0) -> None:
@@ -255,7 +256,7 @@ class Scheduler:
 
     def _grow_running(self) -> None:
         """Everybody who runs gets the pages that its next token needs, or leaves."""
-        for sequence in list(self._running):
+        for sequence in self.kv.those_to_grow(self._running):
             while sequence.state is SequenceState.RUNNING and not self._grow(sequence):
                 victim = choose_victim(
                     self._running, self._grants.promises, self._costs, self._searches.followers
@@ -275,13 +276,17 @@ class Scheduler:
     def _plan_running(self, plan: StepPlan) -> None:
         """Decodes, then prompts: those of the high class first."""
         reserves = self.config.reserve_high_priority > 0
-        prompts = []
         held_back = self._searches.held_back()
+        answering = [one for one in self._running if is_answering(one) and one not in held_back]
+        plan.add_answering(answering, sum(map(is_high, answering)) if reserves else 0)
+        if len(answering) == len(self._running):
+            return
+        prompts = []
         for sequence in self._running:
-            if is_decoding(sequence) and sequence not in held_back:
-                plan.add(sequence, 1, is_reserved=is_high(sequence))
-            else:
+            if not is_decoding(sequence) or sequence in held_back:
                 prompts.append(sequence)
+            elif not is_answering(sequence):
+                plan.add(sequence, 1, is_reserved=is_high(sequence))
         if reserves:
             prompts.sort(key=is_high, reverse=True)
         for sequence in prompts:
@@ -353,14 +358,15 @@ class Scheduler:
     # --- booking ------------------------------------------------------------------------------
 
     def _advance(self, scheduled: ScheduledSequence, result: SequenceResult) -> SequenceUpdate:
-        sequence = scheduled.sequence
-        sequence.num_computed_tokens = scheduled.start + scheduled.num_tokens
+        sequence, num_tokens = scheduled.sequence, scheduled.num_tokens
+        sequence.num_computed_tokens = num_computed = scheduled.start + num_tokens
         sequence.pooled = result.pooled
-        self.kv.commit(sequence)
-        self._ready.charge(self._tickets[sequence], scheduled.num_tokens)
-        if sequence.num_computed_tokens >= sequence.num_prompt_tokens:
+        if num_computed % self.kv.page_tokens < num_tokens:  # a stripe has become full
+            self.kv.commit(sequence)
+        self._ready.charge(self._tickets[sequence], num_tokens)
+        if scheduled.start < sequence.num_prompt_tokens <= num_computed:
             self._release_followers(sequence)
-        if num_wanted_tokens(sequence) > 0:
+        if num_computed < len(sequence.token_ids):
             return SequenceUpdate(sequence, scheduled, result, None)
         if result.candidates is not None:
             answers = self._searches.advance(sequence, result.candidates)

@@ -19,12 +19,17 @@ of them behind a context of 3000 tokens take Qwen2.5-0.5B 50 ms on two cores, tw
 
 def num_wanted_tokens(sequence: Sequence) -> int:
     """Tokens that are known but not computed: 1 while it decodes, more while it reads a prompt."""
-    return sequence.num_tokens - sequence.num_computed_tokens
+    return len(sequence.token_ids) - sequence.num_computed_tokens
 
 
 def is_decoding(sequence: Sequence) -> bool:
     """Whether it wants the one token that a running answer wants. It never waits for one."""
     return num_wanted_tokens(sequence) == 1
+
+
+def is_answering(sequence: Sequence) -> bool:
+    """Whether it decodes and has computed its prompt: all that the step gives is a drawn token."""
+    return sequence.num_prompt_tokens <= sequence.num_computed_tokens == len(sequence.token_ids) - 1
 
 
 def wants_prompt_logprobs(sequence: Sequence) -> bool:
@@ -92,6 +97,22 @@ class StepPlan:
         elif limit == num_wanted and self._rows_left == 0 and _samples(sequence):
             limit -= 1
         return self._within_time(sequence, limit) if num_wanted > 1 else limit
+
+    def add_answering(self, sequences: list[Sequence], num_reserved: int) -> None:
+        """Schedule a token of each of those who answer, `num_reserved` of the high class.
+
+        They are nearly all of most steps, and most of what `add` looks at is settled for them."""
+        num_tokens = len(sequences)
+        starts = [sequence.num_computed_tokens for sequence in sequences]
+        self.step.sequences += [
+            ScheduledSequence(sequence, start, 1, samples=True)
+            for sequence, start in zip(sequences, starts, strict=True)
+        ]
+        self.step.num_tokens += num_tokens
+        self._num_attended_tokens += sum(starts) + num_tokens
+        self._rows_left -= num_tokens
+        self._unreserved_left -= num_tokens - num_reserved
+        self._num_decodes += num_tokens
 
     def add(self, sequence: Sequence, num_tokens: int, *, is_reserved: bool) -> None:
         """Schedule its next `num_tokens`, at least one, and no more than fit."""

@@ -153,13 +153,36 @@ def test_integer_extremes_are_exact(level: str, type_name: str, filling: int) ->
     packed = matrices.pack(type_name, data, 16, 256)
     weights = packed.unpack().astype(np.float64)
     assert (weights == np.rint(weights)).all()
-    x = np.full((5, 256), 127, np.float32)
+    x = np.full((7, 256), 127, np.float32)
     x[1] = -127
     x[2, ::2] = -127
     x[3, 128:] = -127
     x[4] = np.random.default_rng(1).choice([-127, 127], 256)
+    x[5, np.arange(256) % 4 < 2] = -127
+    x[6, np.arange(256) % 32 < 16] = -127
     expected = x.astype(np.float64) @ weights.T
     assert np.abs(expected).max() < 2**24
+    assert (run_linear(level, x, [(packed, None)]) == expected).all()
+    many = run_linear(level, np.tile(x, (6, 1)), [(packed, None)])
+    assert (many == np.tile(expected, (6, 1))).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("rows", [1, 42])
+@pytest.mark.parametrize(("scale", "code"), [(0x80, 0x00), (0x7F, 0x00), (0x80, 0xFF)])
+def test_the_largest_scales_of_halves_are_exact(
+    level: str, rows: int, scale: int, code: int
+) -> None:
+    """One group of Q6_K with scale 1 over it: its sum is an integer just below 2^24."""
+    data = matrices.random_tensor(np.random.default_rng(0), "Q6_K", 16, 256, scale=1.0)
+    data[:, :192] = code
+    data[:, 192:208] = scale
+    packed = matrices.pack("Q6_K", data, 16, 256)
+    x = np.zeros((rows, 256), np.float32)
+    x[:, 32:64] = 127
+    x[rows // 2, 32:64] = -127
+    expected = x.astype(np.float64) @ packed.unpack().astype(np.float64).T
+    assert 2**22 < np.abs(expected).max() < 2**24
     assert (run_linear(level, x, [(packed, None)]) == expected).all()
 
 

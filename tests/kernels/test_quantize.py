@@ -25,24 +25,39 @@ def run_quantize(
     first = 0
     for size in panel_sizes(rows, _native.row_block(level)):
         panel = memory[first : first + size].reshape(-1)[: groups * 48 * size]
-        parts.append(split_panel(panel.reshape(groups, 48 * size), size))
+        parts.append(split_panel(level, panel.reshape(groups, 48 * size), size))
         first += size
     values, scales, sums, half_sums = (np.concatenate(p) for p in zip(*parts, strict=True))
     return values, scales, sums, half_sums
 
 
 def split_panel(
-    groups: npt.NDArray[np.uint8], size: int
+    level: str, groups: npt.NDArray[np.uint8], size: int
 ) -> tuple[npt.NDArray[np.int8], F32, F32, I32]:
     count = len(groups)
     quads = groups[:, : 32 * size].copy().view(np.int8).reshape(count, 8, size, 4)
+    values = quads.transpose(2, 0, 1, 3).reshape(size, count, GROUP)
     fields = groups[:, 32 * size :].copy().reshape(count, 4, size, 4)
     return (
-        quads.transpose(2, 0, 1, 3).reshape(size, count, GROUP),
+        values,
         np.ascontiguousarray(fields[:, 0].view(np.float32)[..., 0].T),
         np.ascontiguousarray(fields[:, 1].view(np.float32)[..., 0].T),
-        -fields[:, 2:].view(np.int32)[..., 0].transpose(2, 0, 1),
+        half_sums(level, fields[:, 2:].transpose(2, 0, 1, 3), values),
     )
+
+
+def half_sums(level: str, minus: npt.NDArray[np.uint8], values: npt.NDArray[np.int8]) -> I32:
+    """The last two fields, [rows, groups, 2] of four bytes, as the sums of both halves."""
+    if level != "avx2":
+        sums: I32 = -minus.copy().view(np.int32)[..., 0]
+        return sums
+    # Of pairs: of all values, and of the last half.
+    pairs = -minus.copy().view(np.int16).astype(np.int32)
+    pairs[..., 0, :] -= pairs[..., 1, :]
+    expected = values.reshape(*values.shape[:2], 2, 4, 2, 2).sum(axis=(3, 5), dtype=np.int32)
+    assert (pairs == expected).all()
+    of_halves: I32 = pairs.sum(axis=-1, dtype=np.int32)
+    return of_halves
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -14,6 +14,9 @@ namespace octavo {
 //   float   sum[R]            scale * (sum of the group's int8 values), for formats with a minimum
 //   int32   minus_first[R]    minus the sum of its first 16 int8 values
 //   int32   minus_last[R]     and of its last 16: where the sums of formats with a zero point begin
+// On the level avx2, which multiplies pairs into int16 (OCTAVO_PAIR_SUMS), these two are instead
+//   int16   minus_all[R][2]   minus the sums of columns 4q, 4q + 1 of all quads, and of 4q + 2, 4q
+//   + 3 int16   minus_last[R][2]  of the last 4 quads
 // i.e. kGroup + 16 bytes per row and group. A group with a NaN or infinity in it has scale NaN and
 // values 0, so that whatever it is multiplied with becomes NaN. The panel of rows [r0, r0 + R)
 // starts at r0 * activation_row_bytes(columns), so that values of any row count are dense.

@@ -1,8 +1,7 @@
 // Kernel `linear`: y = x W^T (+ bias), stored or added to y, for several matrices side by side.
 #include "kernels/elementwise.h"
-#include "kernels/float_panel.h"
 #include "kernels/matrix_work.h"
-#include "kernels/tile_product.h"
+#include "kernels/weight_tiles.h"
 #include "octavo/program.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -53,18 +52,17 @@ void linear(const KernelCall& call) {
   for (int64_t i = 0; i < instruction.ints[0]; ++i) {
     num_tiles += call.matrix(instruction.inputs[2 * i + 1]).num_tiles;
   }
-  ActivationPanels panels(call, x);
+  WeightTiles tiles(call, x);
   const int64_t tile_bytes = call.matrix(instruction.inputs[1]).tile_bytes;
-  for_panel_tiles(call, x, num_tiles, tile_bytes, [&](Panel panel, int64_t tile, int64_t step) {
-    const Segment segment = find_segment(call, tile);
+  for_panel_tiles(call, x, num_tiles, tile_bytes, [&](const TileVisit& visit) {
+    const Panel panel = visit.panel;
+    const Segment segment = find_segment(call, visit.tile);
     const PackedMatrix& matrix = *segment.matrix;
-    const int64_t local = tile - segment.first_tile, column = local * kTileColumns;
+    const int64_t local = visit.tile - segment.first_tile, column = local * kTileColumns;
     alignas(64) float products[kRowBlock * kTileColumns];
     float* out = call.row<float>(y, panel.first_row) + segment.first_column + column;
     for (int r = 0; r < panel.rows; ++r) __builtin_prefetch(out + r * stride, 1);
-    tile_product(matrix.format, panel.rows)(matrix.data + local * matrix.tile_bytes,
-                                            panels.panel(panel, matrix.format), matrix.columns,
-                                            step * matrix.tile_bytes, products);
+    tiles.multiply(matrix, local, visit.tile % visit.step, visit, products);
     const int64_t count = clamp(matrix.rows - column, 0, kTileColumns);
     const float* bias = segment.bias ? segment.bias + column : nullptr;
     for (int r = 0; r < panel.rows; ++r) {

@@ -41,7 +41,7 @@ int32_t read(const std::byte* data, int64_t bytes) {
 // acc[column] += the sum over a group's quads, all with the same codes.
 OCTAVO_INLINE I32x16 dot_group(I32x16 acc, U8x64 codes, const std::byte* quads) {
 #if defined(OCTAVO_SHORT_SUMS)
-  static_assert(kDotQuads<kBits> == kQuads);
+  static_assert(dot_quads<kBits, 0>() == kQuads);
   ShortSums sums = zero_shorts();
   for (int q = 0; q < kQuads; ++q) sums = add_products<kBits>(sums, codes, quads + 4 * q);
   return add_shorts(acc, sums);

@@ -54,8 +54,15 @@ inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, i
           clamp(shares.tiles / tile_bytes, 1, 8)};
 }
 
-// body(panel, tile, step) for every panel of x's rows and every tile, shared among the workers.
-// Tile + step is the tile that follows when all panels have met this one.
+// A panel's meeting with a tile.
+struct TileVisit {
+  Panel panel;
+  int64_t tile;
+  int64_t step;        // tile + step is the tile that follows when all panels have met this one
+  int64_t num_panels;  // that this worker lets meet the tile one after the other
+};
+
+// body(visit) for every panel of x's rows and every tile, shared among the workers.
 template <class Body>
 inline void for_panel_tiles(const KernelCall& call, const Operand& x, int64_t num_tiles,
                             int64_t tile_bytes, Body body) {
@@ -79,7 +86,9 @@ inline void for_panel_tiles(const KernelCall& call, const Operand& x, int64_t nu
     const int64_t step = panels == 1 ? 1 : blocking.tiles;
     for (int64_t p = first_panel; p < last_panel; ++p) {
       const Panel rows_of_panel = panel(static_cast<int32_t>(p), rows, kRowBlock);
-      for (int64_t tile = first_tile; tile < last_tile; ++tile) body(rows_of_panel, tile, step);
+      for (int64_t tile = first_tile; tile < last_tile; ++tile) {
+        body(TileVisit{rows_of_panel, tile, step, last_panel - first_panel});
+      }
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "formats/activation.h"
 #include "kernels/code_scale.h"
+#include "simd/dot.h"
 #include "simd/vec.h"
 
 namespace octavo::OCTAVO_LEVEL {
@@ -22,11 +23,33 @@ struct GroupSlots {
   }
   float* scale(int row) const { return reinterpret_cast<float*>(group + kGroup * rows) + row; }
   float* sum(int row) const { return scale(row) + rows; }
-  int32_t* minus_first(int row) const {
+  // minus_first, or minus_all on a level of pair sums.
+  int32_t* minus_sum(int row) const {
     return reinterpret_cast<int32_t*>(group + (kGroup + 8) * rows) + row;
   }
-  int32_t* minus_last(int row) const { return minus_first(row) + rows; }
+  int32_t* minus_last(int row) const { return minus_sum(row) + rows; }
 };
+
+// What the products with weight codes need of a row's codes, which are also in `values`.
+OCTAVO_INLINE void store_sums([[maybe_unused]] const int8_t* values,
+                              [[maybe_unused]] I32x16 low_codes, [[maybe_unused]] I32x16 high_codes,
+                              float scale, GroupSlots out, int row) {
+#if defined(OCTAVO_PAIR_SUMS)
+  const PairSums minus = minus_pair_sums(values);
+  *out.sum(row) =
+      scale * static_cast<float>(-(static_cast<int16_t>(minus.all) + (minus.all >> 16)));
+  *out.minus_sum(row) = minus.all;
+  *out.minus_last(row) = minus.last;
+#else
+  // Both sums in one reduction; neither leaves 16 bits.
+  const int32_t sums = reduce_sum(low_codes + shift_left<16>(high_codes));
+  const auto low_sum = static_cast<int16_t>(sums);
+  const auto high_sum = static_cast<int16_t>((sums - low_sum) >> 16);
+  *out.sum(row) = scale * static_cast<float>(low_sum + high_sum);
+  *out.minus_sum(row) = -low_sum;
+  *out.minus_last(row) = -high_sum;
+#endif
+}
 
 // x: kGroup floats. scale = max|x| / 127, values = round-to-nearest-even(x * (127 / max|x|)).
 OCTAVO_INLINE void quantize_group_row(const float* x, GroupSlots out, int row) {
@@ -37,14 +60,8 @@ OCTAVO_INLINE void quantize_group_row(const float* x, GroupSlots out, int row) {
   store_i8(values, low_codes);
   store_i8(values + 16, high_codes);
   for (int q = 0; q < kGroup / 4; ++q) std::memcpy(out.quad(q, row), values + 4 * q, 4);
-  // Both sums in one reduction; neither leaves 16 bits.
-  const int32_t sums = reduce_sum(low_codes + shift_left<16>(high_codes));
-  const auto low_sum = static_cast<int16_t>(sums);
-  const auto high_sum = static_cast<int16_t>((sums - low_sum) >> 16);
   *out.scale(row) = group.scale;
-  *out.sum(row) = group.scale * static_cast<float>(low_sum + high_sum);
-  *out.minus_first(row) = -low_sum;
-  *out.minus_last(row) = -high_sum;
+  store_sums(values, low_codes, high_codes, group.scale, out, row);
 }
 
 // x: [rows][kGroup] floats, rows `stride` floats apart.

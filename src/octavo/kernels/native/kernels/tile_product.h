@@ -25,4 +25,12 @@ using TileProduct = void (*)(const std::byte* tile, ActivationRows activations, 
 // The product for `rows` (1..kRowBlock) rows.
 TileProduct tile_product(WeightFormat format, int rows);
 
+// The same for tiles that have been unpacked (kernels/unpacked_tile.h), of formats for which
+// is_unpacked holds: to the same bits. The lines of the packed tile `next` are fetched on the way.
+using UnpackTile = void (*)(const std::byte* tile, int64_t columns, std::byte* out);
+using UnpackedProduct = void (*)(const std::byte* unpacked, ActivationRows activations,
+                                 int64_t columns, const std::byte* next, float* out);
+UnpackTile unpack_tile(WeightFormat format);
+UnpackedProduct unpacked_product(WeightFormat format, int rows);
+
 }  // namespace octavo::OCTAVO_LEVEL

@@ -23,18 +23,19 @@ OCTAVO_INLINE void keep_in_memory(T (&array)[kCount]) {
   asm("" : "+m"(array));
 }
 
-// Without VNNI, products are first summed in int16, which holds 2 * kDotQuads products of the
-// largest code with 127. OCTAVO_SHORT_SUMS marks the levels that do so.
+// Without VNNI, products are first summed in int16. OCTAVO_SHORT_SUMS marks the levels that do so,
+// OCTAVO_PAIR_SUMS those of them whose sums begin at minus the zero point times the activations'
+// sums (formats/activation.h), so that only what is left when all is added must fit.
 #if !defined(OCTAVO_VNNI) && !defined(OCTAVO_DOTPROD)
 #define OCTAVO_SHORT_SUMS 1
-template <int kBits>
-inline constexpr int kDotQuads = kBits == 4   ? 8
-                                 : kBits == 5 ? 4
-                                 : kBits == 6 ? 2
-                                              : 1;
+#if defined(OCTAVO_AVX2)
+#define OCTAVO_PAIR_SUMS 1
+#endif
+#endif
+#if defined(OCTAVO_PAIR_SUMS)
+inline constexpr bool kPairSums = true;
 #else
-template <int kBits>
-inline constexpr int kDotQuads = 8;
+inline constexpr bool kPairSums = false;
 #endif
 // What is subtracted from codes before they are multiplied: codes of 8 bits become signed where
 // int16 holds no pair of their products otherwise, and where the instruction takes signed bytes.
@@ -44,6 +45,20 @@ inline constexpr int kDotZeroPoint = 0;
 #else
 inline constexpr int kDotZeroPoint = kBits == 8 ? 128 : 0;
 #endif
+
+// How many of a group's 8 quads are summed at once: int16 holds the sums of two products of each
+// with 127, of the code that is farthest from what is subtracted by then.
+template <int kBits, int kZeroPoint>
+constexpr int dot_quads() {
+#if defined(OCTAVO_SHORT_SUMS)
+  constexpr int kZero = kPairSums ? kZeroPoint : kDotZeroPoint<kBits>;
+  constexpr int kAbove = (1 << kBits) - 1 - kZero, kFarthest = kZero > kAbove ? kZero : kAbove;
+  constexpr int kQuads = 32767 / (2 * 127 * kFarthest);
+  return kQuads < 8 ? kQuads : 8;
+#else
+  return 8;
+#endif
+}
 
 }  // namespace octavo::OCTAVO_LEVEL
 
@@ -116,6 +131,11 @@ OCTAVO_INLINE U8x64 load_line(const std::byte* p) {
   const __m256i* q = reinterpret_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
 }
+OCTAVO_INLINE void store_line(std::byte* p, U8x64 x) {
+  __m256i* q = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(q, x.a);
+  _mm256_storeu_si256(q + 1, x.b);
+}
 OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) {
   const __m256i mask = _mm256_set1_epi8(15);
   return {_mm256_and_si256(x.a, mask), _mm256_and_si256(x.b, mask)};
@@ -154,6 +174,18 @@ struct ShortSums {
   __m256i a, b;
 };
 OCTAVO_INLINE ShortSums zero_shorts() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+// The same two int16 in every column.
+OCTAVO_INLINE ShortSums splat_shorts(const std::byte* two) {
+  const __m256i pair = _mm256_set1_epi32(load_word(two));
+  return {pair, pair};
+}
+OCTAVO_INLINE ShortSums operator-(ShortSums x, ShortSums y) {
+  return {_mm256_sub_epi16(x.a, y.a), _mm256_sub_epi16(x.b, y.b)};
+}
+template <int N>
+OCTAVO_INLINE ShortSums shift_left(ShortSums x) {
+  return {_mm256_slli_epi16(x.a, N), _mm256_slli_epi16(x.b, N)};
+}
 template <int kBits>
 OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
   const __m256i a = _mm256_set1_epi32(load_word(quad));
@@ -170,6 +202,37 @@ OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
   const __m256i ones = _mm256_set1_epi16(1);
   return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(sums.a, ones)),
           _mm256_add_epi32(acc.b, _mm256_madd_epi16(sums.b, ones))};
+}
+// A small number for each column, as what both its sums are multiplied with.
+OCTAVO_INLINE ShortSums load_i8_pairs(const int8_t* p) {
+  const I32x16 x = load_i8(p), upper = shift_left<16>(x);
+  return {_mm256_blend_epi16(x.a, upper.a, 0xaa), _mm256_blend_epi16(x.b, upper.b, 0xaa)};
+}
+OCTAVO_INLINE ShortSums load_shorts(const float* p) {
+  const __m256i* q = reinterpret_cast<const __m256i*>(p);
+  return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
+OCTAVO_INLINE void store_shorts(float* p, ShortSums x) {
+  __m256i* q = reinterpret_cast<__m256i*>(p);
+  _mm256_storeu_si256(q, x.a);
+  _mm256_storeu_si256(q + 1, x.b);
+}
+OCTAVO_INLINE I32x16 scaled_shorts(ShortSums sums, ShortSums scales) {
+  return {_mm256_madd_epi16(sums.a, scales.a), _mm256_madd_epi16(sums.b, scales.b)};
+}
+// Of 32 values the sums over every other pair of neighbours, from the first and from the second, as
+// two int16 in one number: of all values, and of the last 16.
+struct PairSums {
+  int32_t all, last;
+};
+OCTAVO_INLINE PairSums minus_pair_sums(const int8_t* values) {
+  const __m256i v = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values));
+  const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), v);
+  const __m256i two = _mm256_add_epi16(pairs, _mm256_shuffle_epi32(pairs, 0x4e));
+  const __m256i half = _mm256_add_epi16(two, _mm256_shuffle_epi32(two, 0xb1));
+  const __m256i minus = _mm256_sub_epi16(_mm256_setzero_si256(), half);
+  const __m128i first = _mm256_castsi256_si128(minus), last = _mm256_extracti128_si256(minus, 1);
+  return {_mm_cvtsi128_si32(_mm_add_epi16(first, last)), _mm_cvtsi128_si32(last)};
 }
 #endif
 

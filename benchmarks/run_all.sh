@@ -2,7 +2,7 @@
 # All figures of docs/performance.md, most important first; a part that is interrupted keeps its rounds.
 #
 #   benchmarks/run_all.sh --models DIR --llama-bench P [--openvino-python P] [--vllm-python P]
-#       [--transformers-python P] [--out DIR] [--parts "smollm2 qwen05 ..."]
+#       [--transformers-python P] [--out DIR] [--page FILE.md] [--parts "smollm2 qwen05 ..."]
 #
 # DIR holds the GGUF files; qwen2.5-0.5b-q4_0.gguf (for OpenVINO), smollm2-bf16.gguf, qwen2.5-0.5b-bf16.gguf and the
 # folders hf/smollm2-135m, hf/qwen2.5-coder-0.5b (for vLLM, transformers) where their peers are to run.
@@ -12,7 +12,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
 export PYTHONPATH=src:.
-models='' llama='' openvino='' vllm='' transformers='' out=docs/performance
+models='' llama='' openvino='' vllm='' transformers='' out=docs/performance page=docs/performance.md
 parts="smollm2 smollm2-serving smollm2-prefix qwen05 gemma3 qwen05-serving qwen15 qwen05-prefix"
 while [ $# -gt 0 ]; do
   case $1 in
@@ -22,6 +22,7 @@ while [ $# -gt 0 ]; do
     --vllm-python) vllm=$2 ;;
     --transformers-python) transformers=$2 ;;
     --out) out=$2 ;;
+    --page) page=$2 ;;
     --parts) parts=$2 ;;
     *) echo "$1 is no option" >&2; exit 2 ;;
   esac
@@ -128,4 +129,4 @@ for part in $parts; do
 done
 shopt -s nullglob
 reports=("$out"/*.json)
-[ "${#reports[@]}" -eq 0 ] || "$python" -m benchmarks.report "${reports[@]}"
+[ "${#reports[@]}" -eq 0 ] || "$python" -m benchmarks.report --page "$page" "${reports[@]}"

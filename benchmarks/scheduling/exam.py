@@ -23,9 +23,11 @@ import yaml
 from benchmarks.peers.octavo import octavo_server
 from benchmarks.peers.process import PeerError, PeerProcess
 from benchmarks.peers.server import free_port
+from octavo.bench.event_stream import get
 from octavo.bench.lengths import parse_lengths
 from octavo.bench.load import COMPLETIONS, LoadError, Outcome, Server, first_model, run_load
 from octavo.bench.workload import LoadRequest, Workload, poisson_arrivals
+from octavo.metrics.snapshot import Snapshot, parse_snapshot
 
 START_SECONDS = 60.0
 NO_BOUND = "100000"
@@ -116,6 +118,12 @@ async def load(url: str, streams: Sequence[Stream]) -> dict[str, list[Outcome]]:
         task.cancel()
     await asyncio.gather(*tasks.values(), return_exceptions=True)
     return outcomes
+
+
+async def look(server: Server) -> Snapshot:
+    """What its metrics say now, by `time.perf_counter`."""
+    text = await get(server.target("/metrics"), server.headers)
+    return parse_snapshot(text.decode(), time.perf_counter())
 
 
 def ttfts(outcomes: Sequence[Outcome]) -> list[float]:

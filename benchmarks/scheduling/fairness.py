@@ -5,6 +5,10 @@
 
 A calm tenant sends `--rate` requests a second: first alone, then while another tenant sends
 `--times` as many. A real server, a fresh one for each policy.
+
+Nobody who asks for more than a share can be kept from waiting: what the calm tenant asks for is
+told as a part of half of what the server computes for both, in tokens of prompts and answers. Loads
+of machines of different speed compare where that part is the same.
 """
 
 from __future__ import annotations
@@ -18,16 +22,20 @@ from pathlib import Path
 from benchmarks.scheduling.exam import (
     HEADER,
     Stream,
+    client,
     errors,
     load,
+    look,
     nearest_rank,
     row,
     running_server,
     ttfts,
 )
+from octavo.bench.load import Outcome
 
 WARM_UP_SECONDS = 3.0
 """The flood comes first: its queue is there when the calm tenant's requests come."""
+COMPUTED = ("vllm:prompt_tokens_total", "vllm:generation_tokens_total")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -53,17 +61,42 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for policy in options.policies:
         flags = ["--scheduling-policy", policy, *options.options]
         with running_server(options.model, options.threads, ["calm", "flood"], flags) as url:
-            alone = ttfts(asyncio.run(load(url, [calm]))["calm"])
-            print(row(f"{policy}: calm alone", alone), flush=True)
-            # Another name, for other prompts: those of before are cached.
-            again = replace(calm, name="calm beside the flood", start=WARM_UP_SECONDS)
-            outcomes = asyncio.run(load(url, [flood, again]))[again.name]
-            beside = ttfts(outcomes)
-            print(row(f"{policy}: {again.name}", beside), flush=True)
-            if failures := errors(outcomes):
-                print(f"{policy}: {again.name}, {failures}")
-            ratio = nearest_rank(beside, 99) / nearest_rank(alone, 99)
-            print(f"{policy}: p99 is {ratio:.2f} times that of being alone", flush=True)
+            examine(url, policy, calm, flood)
+
+
+def examine(url: str, policy: str, calm: Stream, flood: Stream) -> None:
+    """Print what the calm tenant gets alone and beside the flood."""
+    alone = ttfts(asyncio.run(load(url, [calm]))["calm"])
+    print(row(f"{policy}: calm alone", alone), flush=True)
+    # Another name, for other prompts: those of before are cached.
+    again = replace(calm, name="calm beside the flood", start=WARM_UP_SECONDS)
+    outcomes, computed = asyncio.run(load_beside(url, again, flood))
+    beside = ttfts(outcomes)
+    print(row(f"{policy}: {again.name}", beside), flush=True)
+    if failures := errors(outcomes):
+        print(f"{policy}: {again.name}, {failures}")
+    ratio = nearest_rank(beside, 99) / nearest_rank(alone, 99)
+    print(f"{policy}: p99 is {ratio:.2f} times that of being alone")
+    asked, half = tokens_per_second(again), computed / 2
+    print(
+        f"{policy}: it asks for {asked:.0f} tokens a second, {asked / half:.2f} of its half of the "
+        f"{computed:.0f} that are computed",
+        flush=True,
+    )
+
+
+async def load_beside(url: str, calm: Stream, flood: Stream) -> tuple[list[Outcome], float]:
+    """What the calm tenant got, and how many tokens a second were computed for both meanwhile."""
+    server = client(url, calm.tenant)
+    before = await look(server)
+    outcomes = (await load(url, [flood, calm]))[calm.name]
+    news = (await look(server)).since(before)
+    return outcomes, sum(map(news.rate, COMPUTED))
+
+
+def tokens_per_second(stream: Stream) -> float:
+    """What it asks for, in prompts and answers."""
+    return sum(one.num_prompt_tokens + one.max_tokens for one in stream.requests()) / stream.seconds
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,14 +23,14 @@ from pathlib import Path
 
 from benchmarks.peers.octavo import octavo_server
 from benchmarks.peers.server import HttpContender
-from octavo.bench.event_stream import get
+from benchmarks.scheduling.exam import look
 from octavo.bench.lengths import Fixed, Uniform
 from octavo.bench.load import Outcome, Server, ask, run_load
 from octavo.bench.statistics import percentile
 from octavo.bench.workload import LoadRequest, Workload, poisson_arrivals
 from octavo.config.machine import this_machine
 from octavo.hub.find import find_model
-from octavo.metrics.snapshot import Snapshot, parse_snapshot
+from octavo.metrics.snapshot import Snapshot
 
 CALM_LOAD = 0.9
 RECOVERY_SECONDS = 10.0
@@ -105,13 +105,13 @@ class Subject:
         """Counted from the first request to the last arrival; in a closed loop to the last end."""
         self._most_memory = 0
         watch = asyncio.create_task(self._watch_memory())
-        before, cpu_before = await self._look(), time.process_time()
+        before, cpu_before = await look(self.server), time.process_time()
         sending = asyncio.create_task(
             run_load(self.server, requests, arrivals=arrivals, max_concurrency=clients)
         )
         await (asyncio.sleep(arrivals[-1]) if arrivals else asyncio.wait({sending}))
         cpu_seconds = time.process_time() - cpu_before
-        news = (await self._look()).since(before)
+        news = (await look(self.server)).since(before)
         outcomes = await sending
         watch.cancel()
         return Phase(news.time, outcomes, news, self._most_memory, cpu_seconds)
@@ -124,10 +124,6 @@ class Subject:
             if not outcome.error and outcome.ttft <= ttft:
                 break
         return seconds
-
-    async def _look(self) -> Snapshot:
-        text = await get(self.server.target("/metrics"), self.server.headers)
-        return parse_snapshot(text.decode(), time.perf_counter())
 
     async def _watch_memory(self) -> None:
         while True:

@@ -24,6 +24,7 @@ READS_ENVIRONMENT = {"config/environment.py"}
 IMPORTS_IN_FUNCTIONS = {
     "__init__.py": "the public names load on first use",
     "config/load.py": "the YAML parser is slow to import and few runs have a file",
+    "config/tenants.py": "as config/load.py",
     "entrypoints/cli/loading.py": "a server whose file lies here draws no progress bar",
     "engine/grammars.py": "two libraries that few engines need load with the first grammar",
     "engine/stop_regexes.py": "the grammar library loads with the first regex",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from benchmarks.scheduling.exam import Stream, client, latencies, row, ttfts
+from benchmarks.scheduling.fairness import tokens_per_second
 from benchmarks.scheduling.orders import streams, without_priority
 from octavo.bench.load import Outcome
 from octavo.bench.workload import LoadRequest
@@ -42,3 +45,8 @@ def test_fcfs_is_sent_the_same_without_priorities() -> None:
     assert plain.fields == {}
     assert isinstance(plain, Stream)
     assert plain.requests() == urgent.requests()
+
+
+def test_what_a_stream_asks_for_are_the_tokens_of_its_prompts_and_answers() -> None:
+    stream = Stream(name="a", rate=2, seconds=10, input_lengths="100", output_lengths="16")
+    assert tokens_per_second(stream) == pytest.approx(2 * 116)

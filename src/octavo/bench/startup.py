@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from octavo.config.environment import child_environment
 from octavo.errors import OctavoError
 
 READY = re.compile(r" serves .* at \S+ \(seconds: ([^)]*)\)")
@@ -52,13 +53,11 @@ def compiled_code() -> Iterator[dict[str, str]]:
     are, once one of them has started. Where Python is told to leave no such files, they lie in a
     folder that is gone afterwards: to compile takes half as long as all else that starting does.
     """
-    environment = dict(os.environ)
     if not sys.dont_write_bytecode:
-        yield environment
+        yield child_environment()
         return
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     with TemporaryDirectory(prefix="octavo-compiled-") as folder:
-        yield {**environment, "PYTHONPYCACHEPREFIX": folder}
+        yield child_environment(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=folder)
 
 
 def measure_startup(

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 
 from octavo.scheduler.policy import CONTRACT_VERSION, PolicyFacts, Ticket
 
-MAX_CLAIM = 1024
+MAX_CLAIM = 2048
 """Tokens that a tenant may catch up with after a pause."""
 _MIN_IDLE_TENANTS = 64
 

@@ -5,8 +5,9 @@
 
 Closed loop with as many clients as slots: the capacity. On another server, which has the flags of
 `--octavo` (without dashes): open loop with Poisson arrivals at 0.9 of it, at ten times of it, and
-single requests until one is answered as fast as at 0.9. The load generator shares the machine, so
-its share of a core is told beside the server's. It keeps its connections, as clients' libraries do.
+single requests until one is answered as fast as at 0.9. Then the closed loop again, since machines
+drift: the peak is the mean of both. The load generator shares the machine, so its share of a core
+is told beside the server's. It keeps its connections, as clients' libraries do.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from octavo.hub.find import find_model
 from octavo.metrics.snapshot import Snapshot
 
 CALM_LOAD = 0.9
+PEAK_REQUESTS_PER_CLIENT = 12
+"""Fewer are over in a few seconds, in which a shared machine may be a fifth faster or slower."""
 RECOVERY_SECONDS = 10.0
 SAMPLE_SECONDS = 0.5
 REFUSED = re.compile(r"HTTP (429|503)")
@@ -163,7 +166,8 @@ async def measure_peak(subject: Subject, arguments: argparse.Namespace) -> Phase
     """The closed loop, after one round of it to warm up."""
     slots = arguments.slots
     await subject.load(workload(arguments, slots, seed=1), clients=slots)
-    return await subject.load(workload(arguments, 4 * slots, seed=2), clients=slots)
+    number = PEAK_REQUESTS_PER_CLIENT * slots
+    return await subject.load(workload(arguments, number, seed=2), clients=slots)
 
 
 async def measure(
@@ -181,12 +185,14 @@ async def measure(
     overload = await open_loop(arguments.times * capacity, seed=4)
     calm_ttft = calm.results()["ttft_p99_seconds"]
     recovery = await subject.recovery_seconds(workload(arguments, 1, seed=5)[0], calm_ttft)
-    phases = {"peak": peak, "calm": calm, "overload": overload}
+    peak_after = await measure_peak(subject, arguments)
+    mean_peak = (peak.tokens_per_second + peak_after.tokens_per_second) / 2
+    phases = {"peak": peak, "calm": calm, "overload": overload, "peak after": peak_after}
     return {name: phase.results() for name, phase in phases.items()} | {
         "verdict": {
             "capacity_requests_per_second": capacity,
             "refusal_p99_seconds": overload.results().get("refusal_p99_seconds", 0.0),
-            "goodput_share_of_peak": overload.tokens_per_second / peak.tokens_per_second,
+            "goodput_share_of_peak": overload.tokens_per_second / mean_peak,
             "ttft_p99_over_calm": overload.results()["ttft_p99_seconds"] / calm_ttft,
             "memory_growth_mib": (overload.most_memory - calm.most_memory) / 2**20,
             "recovery_seconds": recovery,

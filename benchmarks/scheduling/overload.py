@@ -5,8 +5,8 @@
 
 Closed loop with as many clients as slots: the capacity. On another server, which has the flags of
 `--octavo` (without dashes): open loop with Poisson arrivals at 0.9 of it, at ten times of it, and
-single requests until one is answered as fast as at 0.9. Then the closed loop again, since machines
-drift: the peak is the mean of both. The load generator shares the machine, so its share of a core
+single requests until one is answered as fast as at 0.9. Then the closed loop again, on a server as
+the first, since machines drift: the peak is the mean of both. The load generator shares the machine, so its share of a core
 is told beside the server's. It keeps its connections, as clients' libraries do.
 """
 
@@ -172,8 +172,8 @@ async def measure_peak(subject: Subject, arguments: argparse.Namespace) -> Phase
 
 async def measure(
     subject: Subject, peak: Phase, arguments: argparse.Namespace
-) -> dict[str, dict[str, float]]:
-    """Results by phase."""
+) -> tuple[Phase, Phase, float]:
+    """At 0.9 of the peak, at many times of it, and the seconds to recover from that."""
 
     async def open_loop(rate: float, seed: int) -> Phase:
         number = max(1, round(rate * arguments.seconds))
@@ -185,18 +185,20 @@ async def measure(
     overload = await open_loop(arguments.times * capacity, seed=4)
     calm_ttft = calm.results()["ttft_p99_seconds"]
     recovery = await subject.recovery_seconds(workload(arguments, 1, seed=5)[0], calm_ttft)
-    peak_after = await measure_peak(subject, arguments)
-    mean_peak = (peak.tokens_per_second + peak_after.tokens_per_second) / 2
-    phases = {"peak": peak, "calm": calm, "overload": overload, "peak after": peak_after}
-    return {name: phase.results() for name, phase in phases.items()} | {
-        "verdict": {
-            "capacity_requests_per_second": capacity,
-            "refusal_p99_seconds": overload.results().get("refusal_p99_seconds", 0.0),
-            "goodput_share_of_peak": overload.tokens_per_second / mean_peak,
-            "ttft_p99_over_calm": overload.results()["ttft_p99_seconds"] / calm_ttft,
-            "memory_growth_mib": (overload.most_memory - calm.most_memory) / 2**20,
-            "recovery_seconds": recovery,
-        }
+    return calm, overload, recovery
+
+
+def verdict(
+    peaks: Sequence[Phase], calm: Phase, overload: Phase, recovery_seconds: float
+) -> dict[str, float]:
+    mean_peak = sum(peak.tokens_per_second for peak in peaks) / len(peaks)
+    found, calm_found = overload.results(), calm.results()
+    return {
+        "refusal_p99_seconds": found.get("refusal_p99_seconds", 0.0),
+        "goodput_share_of_peak": overload.tokens_per_second / mean_peak,
+        "ttft_p99_over_calm": found["ttft_p99_seconds"] / calm_found["ttft_p99_seconds"],
+        "memory_growth_mib": (overload.most_memory - calm.most_memory) / 2**20,
+        "recovery_seconds": recovery_seconds,
     }
 
 
@@ -231,7 +233,12 @@ def main() -> None:
     with serving(arguments, ()) as subject:
         peak = asyncio.run(measure_peak(subject, arguments))
     with serving(arguments, [f"--{flag}" for flag in arguments.octavo]) as subject:
-        results = asyncio.run(measure(subject, peak, arguments))
+        calm, overload, recovery = asyncio.run(measure(subject, peak, arguments))
+    with serving(arguments, ()) as subject:
+        after = asyncio.run(measure_peak(subject, arguments))
+    phases = {"peak": peak, "calm": calm, "overload": overload, "peak after": after}
+    results = {name: phase.results() for name, phase in phases.items()}
+    results["verdict"] = verdict((peak, after), calm, overload, recovery)
     for phase, found in results.items():
         print(phase)
         for name, value in found.items():

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from octavo.core.step_load import num_attended_tokens
+from octavo.scheduler.running_ratio import RunningRatio
 
 MEMORY = 1 / 256
 """What one more step makes the ones before it count less, within its kind."""
@@ -30,6 +31,10 @@ MIN_STEPS = 16
 """... unless fewer were measured so far, or that many in a row agree that the model is wrong."""
 MEAN_STEPS = 32
 """Steps over which `mean_seconds` is taken, about."""
+MIN_PROMPT_TOKENS = 512
+"""What a prompt costs is unknown before so many tokens of prompts were computed."""
+PROMPT_WINDOW_TOKENS = 65536
+"""Over so many tokens of prompts, about, the cost of one is averaged."""
 ATTENDED_UNIT = 1024.0
 """Scales the largest feature, so that the equations are well conditioned."""
 
@@ -86,6 +91,7 @@ class StepTimeModel:
         self.mean_seconds = 0.0
         """Of the latest steps, whatever was in them: what each token of an answer takes."""
         self._num_outliers = 0  # in a row
+        self._prompt_token_seconds = RunningRatio(0, 0, PROMPT_WINDOW_TOKENS)
         self._coefficients: Vector = list(coefficients)
         size = len(self._coefficients)
         self._kinds = (_Equations.empty(size), _Equations.empty(size))
@@ -109,6 +115,8 @@ class StepTimeModel:
         self._num_outliers = 0
         self.mean_seconds += (seconds - self.mean_seconds) / min(self.num_observed, MEAN_STEPS)
         reads_prompt = work.num_tokens > work.num_sequences
+        if reads_prompt:
+            self._prompt_token_seconds.count(seconds, work.num_tokens)
         self._kinds[reads_prompt].add([feature / seconds for feature in work.features])
         self._coefficients = self._solve()
 
@@ -124,11 +132,18 @@ class StepTimeModel:
         return low
 
     def seconds_to_compute(self, num_tokens: int, step_tokens: int) -> float:
-        """For a prompt alone, in steps of `step_tokens`."""
+        """For a prompt alone, in steps of `step_tokens`; 0 while unknown.
+
+        No more for each token than what steps that read prompts took for theirs: where all were
+        small, the model cannot tell tokens from looks back, whose number grows with the square.
+        """
+        if self._prompt_token_seconds.num_counted < MIN_PROMPT_TOKENS:
+            return 0.0
         fixed, token, _, attended = self._coefficients
         num_steps = math.ceil(num_tokens / step_tokens)
         looks_back = num_tokens * (num_tokens + 1) / 2 / ATTENDED_UNIT
-        return num_steps * fixed + num_tokens * token + looks_back * attended
+        modelled = num_steps * fixed + num_tokens * token + looks_back * attended
+        return min(modelled, num_tokens * self._prompt_token_seconds.value)
 
     def _is_outlier(self, work: StepWork, seconds: float) -> bool:
         predicted = self.predict(work)

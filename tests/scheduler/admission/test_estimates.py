@@ -10,9 +10,9 @@ from octavo.scheduler.admission.estimates import (
     FIRST_OUTPUT_TOKENS,
     SAMPLE_CHARS,
     Estimates,
-    RunningRatio,
     num_text_bytes,
 )
+from octavo.scheduler.running_ratio import RunningRatio
 
 
 @given(st.text(st.characters(), max_size=200))

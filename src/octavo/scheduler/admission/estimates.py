@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from octavo.core.outputs import RequestTimes
+from octavo.scheduler.running_ratio import RunningRatio
 
 FIRST_BYTES_PER_TOKEN = 4.0
 """Of English text in vocabularies of 32,000 and more, until this model's own ratio is known."""
@@ -25,24 +26,6 @@ def num_text_bytes(text: str) -> int:
         return len(text)
     sample = text[:SAMPLE_CHARS]
     return len(sample.encode("utf-8", "surrogatepass")) * len(text) // len(sample)
-
-
-class RunningRatio:
-    """Sum over sum of what was last counted: both halve whenever the second reaches `window`."""
-
-    def __init__(self, first: float, weight: float, window: float) -> None:
-        self._above, self._below, self._window = first * weight, weight, window
-
-    def count(self, above: float, below: float) -> None:
-        self._above += above
-        self._below += below
-        if self._below >= self._window:
-            self._above, self._below = self._above / 2, self._below / 2
-
-    @property
-    def value(self) -> float:
-        """0 if nothing was counted and nothing supposed at first."""
-        return self._above / self._below if self._below else 0.0
 
 
 class Estimates:

@@ -6,8 +6,9 @@
 Closed loop with as many clients as slots: the capacity. On another server, which has the flags of
 `--octavo` (without dashes): open loop with Poisson arrivals at 0.9 of it, at ten times of it, and
 single requests until one is answered as fast as at 0.9. Then the closed loop again, on a server as
-the first, since machines drift: the peak is the mean of both. The load generator shares the machine, so its share of a core
-is told beside the server's. It keeps its connections, as clients' libraries do.
+the first, since machines drift: the peak is the mean of both. The load generator shares the
+machine, so its share of a core is told beside the server's. It keeps its connections, as clients'
+libraries do.
 """
 
 from __future__ import annotations

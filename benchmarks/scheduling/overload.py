@@ -45,9 +45,8 @@ REFUSED = re.compile(r"HTTP (429|503)")
 @dataclass(frozen=True, slots=True)
 class Phase:
     """What came of one load. Times in seconds, memory in bytes of all the server's processes.
-    Shares are of one core."""
+    Shares are of one core. `news` is what the server counted while the load was on."""
 
-    seconds: float
     outcomes: Sequence[Outcome]
     news: Snapshot
     most_memory: int
@@ -72,7 +71,7 @@ class Phase:
 
     def results(self) -> dict[str, float]:
         found = {
-            "seconds": self.seconds,
+            "seconds": self.news.time,
             "requests": len(self.outcomes),
             "admitted": len(self.admitted),
             "refused": len(self.refused),
@@ -118,7 +117,7 @@ class Subject:
         news = (await look(self.server)).since(before)
         outcomes = await sending
         watch.cancel()
-        return Phase(news.time, outcomes, news, self._most_memory, cpu_seconds)
+        return Phase(outcomes, news, self._most_memory, cpu_seconds)
 
     async def recovery_seconds(self, request: LoadRequest, ttft: float) -> float:
         """How long until a single request has its first token within `ttft`."""
@@ -172,16 +171,16 @@ async def measure_peak(subject: Subject, arguments: argparse.Namespace) -> Phase
 
 
 async def measure(
-    subject: Subject, peak: Phase, arguments: argparse.Namespace
+    subject: Subject, capacity: float, arguments: argparse.Namespace
 ) -> tuple[Phase, Phase, float]:
-    """At 0.9 of the peak, at many times of it, and the seconds to recover from that."""
+    """At 0.9 of the capacity, in requests per second; at many times of it; and the seconds to
+    recover from that."""
 
     async def open_loop(rate: float, seed: int) -> Phase:
         number = max(1, round(rate * arguments.seconds))
         arrivals = list(poisson_arrivals(number, rate, seed))
         return await subject.load(workload(arguments, number, seed), arrivals=arrivals)
 
-    capacity = peak.tokens_per_second / arguments.output_len
     calm = await open_loop(CALM_LOAD * capacity, seed=3)
     overload = await open_loop(arguments.times * capacity, seed=4)
     calm_ttft = calm.results()["ttft_p99_seconds"]
@@ -192,6 +191,7 @@ async def measure(
 def verdict(
     peaks: Sequence[Phase], calm: Phase, overload: Phase, recovery_seconds: float
 ) -> dict[str, float]:
+    """What is to be judged. Peaks drift with the machine: their mean counts."""
     mean_peak = sum(peak.tokens_per_second for peak in peaks) / len(peaks)
     found, calm_found = overload.results(), calm.results()
     return {
@@ -234,12 +234,16 @@ def main() -> None:
     with serving(arguments, ()) as subject:
         peak = asyncio.run(measure_peak(subject, arguments))
     with serving(arguments, [f"--{flag}" for flag in arguments.octavo]) as subject:
-        calm, overload, recovery = asyncio.run(measure(subject, peak, arguments))
+        capacity = peak.tokens_per_second / arguments.output_len
+        calm, overload, recovery = asyncio.run(measure(subject, capacity, arguments))
     with serving(arguments, ()) as subject:
         after = asyncio.run(measure_peak(subject, arguments))
     phases = {"peak": peak, "calm": calm, "overload": overload, "peak after": after}
     results = {name: phase.results() for name, phase in phases.items()}
-    results["verdict"] = verdict((peak, after), calm, overload, recovery)
+    results["verdict"] = {
+        "capacity_requests_per_second": capacity,
+        **verdict((peak, after), calm, overload, recovery),
+    }
     for phase, found in results.items():
         print(phase)
         for name, value in found.items():

@@ -45,7 +45,7 @@ class PolicyFacts(Protocol):
 
     def seconds(self, num_prompt_tokens: int, num_new_tokens: int = 0) -> float:
         """Predicted time from admission to an answer of so many tokens (0: until the prompt is
-        computed), by the steps measured so far; 0 before any was."""
+        computed), by the steps measured so far; a prompt counts 0 before enough of them were."""
 
 
 class SchedulingPolicy(Protocol):

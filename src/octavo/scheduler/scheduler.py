@@ -255,7 +255,8 @@ class Scheduler:
     # --- the running ones ---------------------------------------------------------------------
 
     def _grow_running(self) -> None:
-        """Everybody who runs gets the pages that its next token needs, or leaves."""
+        """Everybody who runs gets the pages that its next token needs, or leaves. While some grow
+        or leave, nobody else comes to need pages: shared ones only become fewer."""
         for sequence in self.kv.those_to_grow(self._running):
             while sequence.state is SequenceState.RUNNING and not self._grow(sequence):
                 victim = choose_victim(

@@ -12,7 +12,7 @@ from octavo.kernels import RowKind, _native
 from tests.kernels import matrices
 from tests.kernels.harness import F32, F64, LEVELS, NONE, OneKernel, StepArrays, columns, vector
 
-ROW_COUNTS = [1, 2, 3, 5, 11, 12, 13, 24, 25, 64]
+ROW_COUNTS = [1, 2, 3, 5, 8, 11, 12, 13, 24, 25, 64]
 MARGIN = 3  # columns around the output view, which must stay as they were
 
 
@@ -30,7 +30,7 @@ def multiplied(level: str, x: F32, packed: _native.PackedMatrix) -> tuple[F64, F
     """x W^T in float64 with the activations that the kernel sees, and the sum of magnitudes."""
     if packed.format not in matrices.FLOAT_FORMATS:
         a = matrices.rounded(x)
-    elif packed.format == "BF16" and level == "avx512_bf16":
+    elif packed.format == "BF16" and level in ("avx512_bf16", "amx"):
         a = matrices.dequantized("BF16", matrices.as_type("BF16", x)).astype(np.float64)
     else:
         a = x.astype(np.float64)
@@ -109,6 +109,19 @@ def test_every_row_count_multiplies_and_a_row_never_depends_on_it(
             assert (some == whole[-rows:]).all()
     for i in range(len(x)):
         assert (run_linear(level, x[i : i + 1], [(packed, None)]) == whole[i]).all()
+
+
+@pytest.mark.skipif("amx" not in LEVELS, reason="the processor has no tile registers")
+@pytest.mark.parametrize("type_name", matrices.INTEGER_FORMATS)
+@pytest.mark.parametrize("rows", [8, 15, 16, 33])
+def test_tile_registers_give_the_bits_of_vectors(type_name: str, rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    packed = random_matrix(rng, type_name, 33, 1280)
+    x = normal(rng, rows, 1280)
+    by_registers, by_vectors = (
+        run_linear(level, x, [(packed, None)]) for level in ("amx", "avx512_vnni")
+    )
+    assert (by_registers == by_vectors).all()
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -35,8 +35,11 @@ def split_panel(
     level: str, groups: npt.NDArray[np.uint8], size: int
 ) -> tuple[npt.NDArray[np.int8], F32, F32, I32]:
     count = len(groups)
-    quads = groups[:, : 32 * size].copy().view(np.int8).reshape(count, 8, size, 4)
-    values = quads.transpose(2, 0, 1, 3).reshape(size, count, GROUP)
+    quads = groups[:, : 32 * size].copy().view(np.int8)
+    if level == "amx":  # a row's quads together
+        values = quads.reshape(count, size, GROUP).transpose(1, 0, 2)
+    else:
+        values = quads.reshape(count, 8, size, 4).transpose(2, 0, 1, 3).reshape(size, count, GROUP)
     fields = groups[:, 32 * size :].copy().reshape(count, 4, size, 4)
     return (
         values,

@@ -17,7 +17,7 @@ BLOCK_SIZE = 16
 """Tokens per page. The kernels are written for one vector register of 16 floats."""
 ISA_LEVELS = (
     *("auto", "scalar"),
-    *("avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16"),
+    *("avx2", "avx2_vnni", "avx512", "avx512_vnni", "avx512_bf16", "amx"),
     *("neon", "neon_dotprod"),
 )
 

@@ -9,7 +9,8 @@ namespace octavo {
 
 // A panel is up to `row_block` consecutive rows whose groups are interleaved, so that the matrix
 // kernel streams it. Panel of R rows, for each group of kGroup columns:
-//   int8    values[8][R][4]   quad q of row r: columns 4q .. 4q+3 of the group
+//   int8    values[8][R][4]   quad q of row r: columns 4q .. 4q+3 of the group; on the level amx
+//                             values[R][8][4]
 //   float   scale[R]          value = scale * int8
 //   float   sum[R]            scale * (sum of the group's int8 values), for formats with a minimum
 //   int32   minus_first[R]    minus the sum of its first 16 int8 values

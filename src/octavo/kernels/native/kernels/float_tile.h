@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/float_panel.h"
+#include "kernels/register_tile.h"
 #include "kernels/tile_product.h"
 #include "simd/bf16.h"
 
@@ -75,7 +76,7 @@ void f32_tile_product(const std::byte* tile, ActivationRows activations, int64_t
   store_sums(even, odd, out);
 }
 
-#if defined(OCTAVO_LEVEL_avx512_bf16)
+#if defined(OCTAVO_LEVEL_avx512_bf16) && !defined(OCTAVO_LEVEL_amx)
 
 // `count` pairs of k, the first at `weights`; `ahead` as for TileProduct.
 template <int R>
@@ -119,7 +120,9 @@ void bf16_tile_product(const std::byte* tile, ActivationRows activations, int64_
 
 template <WeightFormat kFormat, int R>
 constexpr TileProduct float_tile_product() {
-#if defined(OCTAVO_LEVEL_avx512_bf16)
+#if defined(OCTAVO_LEVEL_amx)
+  if constexpr (kFormat == WeightFormat::kBF16) return register_bf16_product<R>;
+#elif defined(OCTAVO_LEVEL_avx512_bf16)
   if constexpr (kFormat == WeightFormat::kBF16) return bf16_tile_product<R>;
 #endif
   return f32_tile_product<kFormat, R>;

@@ -1,19 +1,20 @@
-// One level's probes of the machine. The int8 one is the dot product of 4-bit codes that the matrix
-// kernels use, so its rate is the ceiling of those.
+// One level's probes of the machine. The int8 one is the product of groups that the matrix kernels
+// use for many rows, of 4-bit codes, so its rate is the ceiling of those.
 #include "octavo/machine_probe.h"
 
 #include <cstring>
 
 #include "kernels/kernels.h"
 #include "simd/dot.h"
+#include "simd/tile_registers.h"
 #include "simd/vec.h"
 
 namespace octavo::OCTAVO_LEVEL {
 
 namespace {
 
-constexpr int kBits = 4;
-constexpr int kQuads = 8;  // of a group
+[[maybe_unused]] constexpr int kBits = 4;
+[[maybe_unused]] constexpr int kQuads = 8;  // of a group
 // Enough chains to hide the latency of an instruction, few enough to stay in registers.
 #if defined(OCTAVO_AVX512)
 constexpr int kChains = 12;
@@ -37,6 +38,34 @@ int32_t read(const std::byte* data, int64_t bytes) {
   for (const uint32_t s : sums) sum += s;
   return static_cast<int32_t>(sum);
 }
+
+#if defined(OCTAVO_LEVEL_amx)
+
+// Of whole tiles of a group's depth, four sums in turn.
+constexpr int64_t kInt8Operations = int64_t{2} * 4 * kMaxTileRows * kTileColumns * kGroup;
+
+int32_t dot_int8(int64_t rounds) {
+  alignas(64) std::byte bytes[kMaxTileRows * kTileRowBytes];
+  for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = static_cast<std::byte>(i % 16);
+  TileRegisters registers;
+  registers.shape(kMaxTileRows, kGroup);
+  tile_load<4>(bytes, kGroup);
+  tile_load<5>(bytes, kGroup);
+  tile_load<6>(bytes, kTileRowBytes);
+  tile_load<7>(bytes, kTileRowBytes);
+  for (int64_t round = 0; round < rounds; ++round) {
+    tile_dot_int8<0, 4, 6>();
+    tile_dot_int8<1, 5, 7>();
+    tile_dot_int8<2, 4, 6>();
+    tile_dot_int8<3, 5, 7>();
+  }
+  tile_store<0>(bytes);
+  return static_cast<int32_t>(bytes[0]);
+}
+
+#else
+
+constexpr int64_t kInt8Operations = int64_t{2} * kChains * kQuads * 4 * kLanes;
 
 // acc[column] += the sum over a group's quads, all with the same codes.
 OCTAVO_INLINE I32x16 dot_group(I32x16 acc, U8x64 codes, const std::byte* quads) {
@@ -70,6 +99,8 @@ int32_t dot_int8(int64_t rounds) {
   return static_cast<int32_t>(sum);
 }
 
+#endif
+
 float multiply_add_f32(int64_t rounds) {
   // Chains that begin alike would be computed once.
   float starts[kChains];
@@ -91,8 +122,7 @@ float multiply_add_f32(int64_t rounds) {
 }  // namespace
 
 const MachineProbe& machine_probe() {
-  static constexpr MachineProbe kProbe{read, dot_int8, multiply_add_f32,
-                                       int64_t{2} * kChains * kQuads * 4 * kLanes,
+  static constexpr MachineProbe kProbe{read, dot_int8, multiply_add_f32, kInt8Operations,
                                        int64_t{2} * kChains * kLanes};
   return kProbe;
 }

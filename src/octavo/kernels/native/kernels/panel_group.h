@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "formats/activation.h"
+#include "kernels/row_block.h"
 #include "simd/dot.h"
 #include "simd/vec.h"
 
@@ -27,7 +28,9 @@ struct PanelGroup {
   static constexpr int kBytes = kGroupRowBytes * R;
   const std::byte* data;
 
-  OCTAVO_INLINE const std::byte* quad(int q, int row) const { return word(q, row); }
+  OCTAVO_INLINE const std::byte* quad(int q, int row) const {
+    return data + quad_offset(q, kFirstRow + row, R);
+  }
   OCTAVO_INLINE F32x16 scale(int row) const { return real(kGroup / 4, row); }
   OCTAVO_INLINE F32x16 sum(int row) const { return real(kGroup / 4 + 1, row); }
   // Minus the sum of the activations of the group, or of one of its halves.

@@ -8,6 +8,7 @@
 
 #include "formats/activation.h"
 #include "kernels/code_scale.h"
+#include "kernels/row_block.h"
 #include "simd/dot.h"
 #include "simd/vec.h"
 
@@ -19,7 +20,7 @@ struct GroupSlots {
   int rows;
 
   int8_t* quad(int q, int row) const {
-    return reinterpret_cast<int8_t*>(group) + (q * rows + row) * 4;
+    return reinterpret_cast<int8_t*>(group) + quad_offset(q, row, rows);
   }
   float* scale(int row) const { return reinterpret_cast<float*>(group + kGroup * rows) + row; }
   float* sum(int row) const { return scale(row) + rows; }

@@ -6,6 +6,7 @@
 
 #include "kernels/float_tile.h"
 #include "kernels/integer_tile.h"
+#include "kernels/register_tile.h"
 #include "kernels/row_block.h"
 #include "kernels/unpacked_tile.h"
 
@@ -31,7 +32,11 @@ constexpr ProductsByRows products(std::integer_sequence<int, kRowsMinusOne...>) 
 
 template <WeightFormat kFormat, int... kRowsMinusOne>
 constexpr UnpackedFormat unpacked(std::integer_sequence<int, kRowsMinusOne...>) {
-#if defined(OCTAVO_PAIR_SUMS)
+#if defined(OCTAVO_LEVEL_amx)
+  if constexpr (is_unpacked(kFormat)) {
+    return {unpack<kFormat>, {register_product_of_rows<kFormat, kRowsMinusOne + 1>()...}};
+  }
+#elif defined(OCTAVO_PAIR_SUMS)
   if constexpr (is_unpacked(kFormat)) {
     return {unpack<kFormat>, {unpacked_tile_product<kFormat, kRowsMinusOne + 1>...}};
   }

@@ -7,6 +7,7 @@
 
 #include "kernels/float_panel.h"
 #include "kernels/matrix_work.h"
+#include "kernels/register_tile.h"
 #include "kernels/tile_product.h"
 #include "kernels/unpacked_tile.h"
 #include "octavo/program.h"
@@ -23,24 +24,30 @@ class WeightTiles {
     const std::byte* const packed = matrix.data + tile * matrix.tile_bytes;
     const int64_t ahead = visit.step * matrix.tile_bytes;
     const ActivationRows rows = panels_.panel(visit.panel, matrix.format);
-    if constexpr (kPairSums) {
+    if constexpr (kUnpacksTiles) {
       if (const std::byte* const unpacked = unpacked_tile(matrix, packed, slot, visit)) {
+        registers_.shape(visit.panel.rows, register_depth_bytes(matrix.format));
         return unpacked_product(matrix.format, visit.panel.rows)(unpacked, rows, matrix.columns,
                                                                  packed + ahead, out);
       }
+    }
+    if (takes_registers(matrix.format)) {
+      registers_.shape(visit.panel.rows, register_depth_bytes(matrix.format));
     }
     tile_product(matrix.format, visit.panel.rows)(packed, rows, matrix.columns, ahead, out);
   }
 
  private:
-  // Unpacking takes as long as what it saves of two or three panels.
+  // For vectors, unpacking takes as long as what it saves of two or three panels.
   static constexpr int64_t kFewPanels = 2;
   static constexpr int kMaxSlots = 32;
 
   // Null where packed tiles are better. The scratch is free: panels of floats are in it only.
   const std::byte* unpacked_tile(const PackedMatrix& matrix, const std::byte* packed, int64_t slot,
                                  const TileVisit& visit) {
-    if (visit.num_panels <= kFewPanels || !is_unpacked(matrix.format)) return nullptr;
+    const bool few =
+        kHasTiles ? visit.panel.rows < kFewestRegisterRows : visit.num_panels <= kFewPanels;
+    if (few || !is_unpacked(matrix.format)) return nullptr;
     const int64_t slot_bytes = matrix.columns / kGroup * kMaxUnpackedGroupBytes;
     if (slot >= kMaxSlots || (slot + 1) * slot_bytes > call_.scratch_bytes) return nullptr;
     std::byte* const unpacked = call_.scratch + slot * slot_bytes;
@@ -53,6 +60,7 @@ class WeightTiles {
 
   const KernelCall& call_;
   ActivationPanels panels_;
+  TileRegisters registers_;
   const std::byte* held_[kMaxSlots] = {};  // the packed tile that each slot holds unpacked
 };
 

@@ -5,6 +5,8 @@
 
 #if defined(OCTAVO_X86)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(OCTAVO_ARM)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -23,6 +25,7 @@ OCTAVO_DECLARE_LEVEL(avx2_vnni)
 OCTAVO_DECLARE_LEVEL(avx512)
 OCTAVO_DECLARE_LEVEL(avx512_vnni)
 OCTAVO_DECLARE_LEVEL(avx512_bf16)
+OCTAVO_DECLARE_LEVEL(amx)
 #elif defined(OCTAVO_ARM)
 OCTAVO_DECLARE_LEVEL(neon)
 OCTAVO_DECLARE_LEVEL(neon_dotprod)
@@ -46,6 +49,16 @@ bool runs_avx512() {
 }
 bool runs_avx512_vnni() { return runs_avx512() && __builtin_cpu_supports("avx512vnni"); }
 bool runs_avx512_bf16() { return runs_avx512_vnni() && __builtin_cpu_supports("avx512bf16"); }
+// The system gives a process room for tile registers only when asked (arch_prctl); it refuses where
+// a thread's signal stack is too small for them.
+bool runs_amx() {
+  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24, kInt8 = 1u << 25;  // of leaf 7, EDX
+  constexpr unsigned kAll = kBf16 | kTiles | kInt8;
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (!runs_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return (edx & kAll) == kAll && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 bool runs_avx2_vnni() {
 #if defined(OCTAVO_EVEX_VNNI)
   return runs_avx512_vnni();
@@ -72,6 +85,8 @@ std::vector<Level> available_levels() {
   if (runs_avx2_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx2_vnni));
   if (runs_avx512()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512));
   if (runs_avx512_vnni()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_vnni));
+  // Before the level it is made of: it has run under emulation only, so it is to be asked for.
+  if (runs_amx()) levels.push_back(OCTAVO_LEVEL_ENTRY(amx));
   if (runs_avx512_bf16()) levels.push_back(OCTAVO_LEVEL_ENTRY(avx512_bf16));
 #elif defined(OCTAVO_ARM)
   levels.push_back(OCTAVO_LEVEL_ENTRY(neon));

@@ -80,6 +80,12 @@ OCTAVO_INLINE U8x64 low_nibbles(U8x64 x) { return {_mm512_and_si512(x.v, _mm512_
 OCTAVO_INLINE U8x64 high_nibbles(U8x64 x) {
   return {_mm512_and_si512(_mm512_srli_epi16(x.v, 4), _mm512_set1_epi8(15))};
 }
+OCTAVO_INLINE void store_line(std::byte* p, U8x64 x) { _mm512_storeu_si512(p, x.v); }
+// Each byte less kZero, as a signed one.
+template <int kZero>
+OCTAVO_INLINE U8x64 less(U8x64 x) {
+  return {_mm512_sub_epi8(x.v, _mm512_set1_epi8(static_cast<char>(kZero)))};
+}
 // code | (upper >> kShift & kMask) byte by byte; a negative kShift goes left.
 template <int kShift, int kMask>
 OCTAVO_INLINE U8x64 with_upper_bits(U8x64 code, U8x64 upper) {

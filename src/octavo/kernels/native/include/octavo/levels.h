@@ -27,7 +27,8 @@ struct Level {
   const MachineProbe& (*machine_probe)();
 };
 
-// Levels that this build holds and this processor runs, slowest first.
+// Levels that this build holds and this processor runs, slowest first as far as that was measured;
+// the last is taken where none is named.
 std::vector<Level> available_levels();
 // Throws std::invalid_argument, naming the available ones, for another name.
 Level find_level(const std::string& name);

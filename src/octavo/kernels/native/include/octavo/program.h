@@ -106,7 +106,7 @@ struct KernelCall {
 };
 
 // Room for a panel of float activations of kMaxFloatColumns in each of their two forms.
-inline constexpr int64_t kMinScratchBytes = int64_t{5} << 20;
+inline constexpr int64_t kMinScratchBytes = int64_t{6} << 20;
 inline constexpr int64_t kMaxFloatColumns = 1 << 16;
 
 // One instruction set's kernels. Filled by register_kernels() of each level's copy of kernels/*.cc.

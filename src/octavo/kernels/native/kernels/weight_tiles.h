@@ -22,7 +22,9 @@ class WeightTiles {
   void multiply(const PackedMatrix& matrix, int64_t tile, int64_t slot, const TileVisit& visit,
                 float* out) {
     const std::byte* const packed = matrix.data + tile * matrix.tile_bytes;
-    const int64_t ahead = visit.step * matrix.tile_bytes;
+    const bool read_once = visit.step == 1 && visit.num_panels == 1;
+    const int64_t ahead =
+        kStreamAhead > 0 && read_once ? kStreamAhead : visit.step * matrix.tile_bytes;
     const ActivationRows rows = panels_.panel(visit.panel, matrix.format);
     if constexpr (kUnpacksTiles) {
       if (const std::byte* const unpacked = unpacked_tile(matrix, packed, slot, visit)) {

@@ -1,7 +1,8 @@
 // Tile products by the tile registers of AMX: of unpacked integer tiles with many rows, and of BF16
-// tiles with any number. The registers have their shape already (register_shape). Integer sums and
-// the steps with their scales are those of kernels/integer_tile.h, so that a row's result is the
-// same whether vectors computed it or registers.
+// tiles with any number. The registers have the shape of the rows and of register_depth_bytes
+// already. Integer sums and the steps with their scales are those of kernels/integer_tile.h, so
+// that a row's result is the same whether vectors computed it or registers. Knows nothing of who
+// unpacks.
 #pragma once
 
 #include <cstring>
@@ -34,7 +35,7 @@ constexpr int register_depth_bytes(WeightFormat format) {
 
 using RegisterSums = int32_t[kMaxTileRows * kTileColumns];
 
-// The integer sums of two spans of quads: whole groups one after the other, or halves of one.
+// The integer sums of a group, or of half of one, of all rows.
 template <int kSums>
 OCTAVO_INLINE void register_sums(const std::byte* rows, const std::byte* lines,
                                  RegisterSums& sums) {
@@ -45,7 +46,8 @@ OCTAVO_INLINE void register_sums(const std::byte* rows, const std::byte* lines,
   tile_store<kSums>(sums);
 }
 
-// The sums of group `g` of a tile, in registers that the group before does not use.
+// The sums of a group, or of both its halves, in register kRegister and the one behind it: other
+// ones than those of the group before.
 template <WeightFormat kFormat, int kRegister>
 OCTAVO_INLINE void group_sums(const std::byte* rows, const std::byte* lines,
                               RegisterSums (&sums)[2]) {
@@ -55,7 +57,6 @@ OCTAVO_INLINE void group_sums(const std::byte* rows, const std::byte* lines,
   }
 }
 
-template <int R>
 OCTAVO_INLINE F32x16 row_sums(const RegisterSums& sums, int row) {
   return to_f32(load_i32(sums + row * kTileColumns));
 }
@@ -70,13 +71,13 @@ OCTAVO_INLINE void add_register_group(const std::byte* group, PanelGroup<R> a,
     const F32x16 last = load(unpacked_entry(group, 1));
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const F32x16 weighted = row_sums<R>(sums[0], r) * first;
-      acc[r] = fma(fma(row_sums<R>(sums[1], r), last, weighted), a.scale(r), acc[r]);
+      const F32x16 weighted = row_sums(sums[0], r) * first;
+      acc[r] = fma(fma(row_sums(sums[1], r), last, weighted), a.scale(r), acc[r]);
     }
   } else {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      acc[r] = fma(row_sums<R>(sums[0], r), first * a.scale(r), acc[r]);
+      acc[r] = fma(row_sums(sums[0], r), first * a.scale(r), acc[r]);
     }
     if constexpr (kScales != ScaleKind::kPlain) add_minimum(a, load(unpacked_entry(group, 1)), acc);
   }

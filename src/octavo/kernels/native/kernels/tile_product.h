@@ -25,8 +25,8 @@ using TileProduct = void (*)(const std::byte* tile, ActivationRows activations, 
 // Bytes ahead that weights are fetched which are read once, where the processor's own prefetching
 // needs help; 0 where it does not, or this has not been measured. On Zen 3 at 2 threads 1024 bytes
 // decode Qwen2.5-1.5B Q4_K_M 1.25 times as fast as none, gemma-3-270m 1.10, SmolLM2 Q4_1 1.05 times
-// (octavo bench latency); 512 to 4096 do less. On Zen 4 one row of Q4_K was 1.2 times faster
-// without.
+// (octavo bench latency); 512 to 4096 do less. On Zen 4 one row of Q4_K was 1.2 times as fast
+// without as with the next tile fetched; shorter distances have not been tried there.
 #if defined(OCTAVO_AVX2)
 inline constexpr int64_t kStreamAhead = 1024;
 #else

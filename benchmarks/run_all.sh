@@ -41,6 +41,10 @@ qwen15=$models/qwen2.5-1.5b-q4.gguf
 declare -A bf16=([smollm2]=$models/smollm2-bf16.gguf [qwen05]=$models/qwen2.5-0.5b-bf16.gguf)
 declare -A hf=([smollm2]=smollm2-135m [qwen05]=qwen2.5-coder-0.5b)
 
+# That all contenders may take to load: vLLM compiles a model first, for minutes on a processor without AVX-512.
+load_seconds=150
+[ -z "$vllm" ] || load_seconds=450
+
 step() { # step SECONDS NAME COMMAND...: at most so long; its report is $out/NAME.json
   local seconds=$1 name=$2
   shift 2
@@ -51,13 +55,13 @@ step() { # step SECONDS NAME COMMAND...: at most so long; its report is $out/NAM
 sides() { # sides SECONDS NAME MODEL ARGUMENT...
   local seconds=$1 name=$2 model=$3
   shift 3
-  step $((seconds + 150)) "$name" "$python" -m benchmarks.side_by_side "$model" --batch-sizes 32 --context 32 --steps 16 --seconds "$seconds" \
+  step $((seconds + load_seconds)) "$name" "$python" -m benchmarks.side_by_side "$model" --batch-sizes 32 --context 32 --steps 16 --seconds "$seconds" \
     --targets --json "$out/$name.json" "$@"
 }
 serving() { # serving SECONDS NAME MODEL ARGUMENT...
   local seconds=$1 name=$2 model=$3
   shift 3
-  step $((seconds + 300)) "$name" "$python" -m benchmarks.serving "$model" --seconds "$seconds" \
+  step $((seconds + load_seconds + 150)) "$name" "$python" -m benchmarks.serving "$model" --seconds "$seconds" \
     --targets --json "$out/$name.json" "$@"
 }
 prefix() { # prefix SECONDS NAME MODEL ARGUMENT...: llama-server computes the beginning in each slot, once is enough

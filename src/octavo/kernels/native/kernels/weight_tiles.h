@@ -40,15 +40,21 @@ class WeightTiles {
   }
 
  private:
-  // For vectors, unpacking takes as long as what it saves of two or three panels.
-  static constexpr int64_t kFewPanels = 2;
   static constexpr int kMaxSlots = 32;
+
+  // For vectors, unpacking takes as long as what it saves of two or three panels; more, where there
+  // is little to unpack.
+  static constexpr int64_t worthwhile_panels(WeightFormat format) {
+    const BlockLayout layout = block_layout(format);
+    const bool plain = layout.scales == ScaleKind::kPlain || layout.scales == ScaleKind::kMinimum;
+    return layout.bits == 4 && plain ? 5 : 3;
+  }
 
   // Null where packed tiles are better. The scratch is free: panels of floats are in it only.
   const std::byte* unpacked_tile(const PackedMatrix& matrix, const std::byte* packed, int64_t slot,
                                  const TileVisit& visit) {
-    const bool few =
-        kHasTiles ? visit.panel.rows < kFewestRegisterRows : visit.num_panels <= kFewPanels;
+    const bool few = kHasTiles ? visit.panel.rows < kFewestRegisterRows
+                               : visit.num_panels < worthwhile_panels(matrix.format);
     if (few || !is_unpacked(matrix.format)) return nullptr;
     const int64_t slot_bytes = matrix.columns / kGroup * kMaxUnpackedGroupBytes;
     if (slot >= kMaxSlots || (slot + 1) * slot_bytes > call_.scratch_bytes) return nullptr;

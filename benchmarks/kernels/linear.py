@@ -1,10 +1,13 @@
 """Speed of the `linear` kernel alone: GB/s of weights at one row, T(ops)/s at more.
 
-    python benchmarks/kernels/linear.py --formats Q4_1 Q6_K --shapes 576x576 49152x576
+    python -m benchmarks.kernels.linear --formats Q4_1 Q6_K --shapes 576x576 49152x576
 
 A program multiplies one activation with many different matrices, so that at one row the weights
 come from memory (or from the last-level cache, when --megabytes is small). Times are the best of
 several runs, without the quantisation of x. A multiplication and an addition are two operations.
+The share is of the time that the greater of both takes at the machine's rates, measured first:
+reading the weights once, or the operations in int8, of BF16 weights in bfloat16 where the processor
+has that, else in float32.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 import gguf
 import numpy as np
 
+from octavo.bench.machine import CACHED_BYTES, MachineRates, measure_machine
 from octavo.kernels import DType, OperandKind, RowKind, _native
 
 INTEGER_FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"]
@@ -113,7 +117,21 @@ def matrices_for(
     return [first, *(random_matrix(case, pool, seed) for seed in range(1, count))]
 
 
-def measure(case: Case, row_counts: list[int], num_bytes: float, num_runs: int) -> list[str]:
+def limit_seconds(rates: MachineRates, case: Case, num_bytes: float, operations: float) -> float:
+    if case.format == "BF16":
+        rate = rates.bf16_operations_per_second
+    elif case.format in FLOAT_FORMATS:
+        rate = rates.f32_operations_per_second
+    else:
+        rate = rates.int8_operations_per_second
+    cached = num_bytes <= CACHED_BYTES
+    read_rate = rates.cached_bytes_per_second if cached else rates.bytes_per_second
+    return max(operations / rate, num_bytes / read_rate)
+
+
+def measure(
+    case: Case, rates: MachineRates, row_counts: list[int], num_bytes: float, num_runs: int
+) -> list[str]:
     pool = _native.ThreadPool(case.threads)
     packed = matrices_for(case, pool, num_bytes)
     cells = []
@@ -121,10 +139,12 @@ def measure(case: Case, row_counts: list[int], num_bytes: float, num_runs: int) 
         per_matrix = 2.0 * rows * case.outputs * case.inputs
         used = packed if rows == 1 else packed[: max(1, int(MAX_OPERATIONS / per_matrix))]
         seconds = Bench(case, pool, used, rows).seconds(num_runs)
+        used_bytes, operations = sum(m.num_bytes for m in used), per_matrix * len(used)
+        share = limit_seconds(rates, case, used_bytes, operations) / seconds
         if rows == 1:
-            cells.append(f"{sum(m.num_bytes for m in used) / seconds / 1e9:8.1f} GB/s")
+            cells.append(f"{used_bytes / seconds / 1e9:8.1f} GB/s {share:4.0%}")
         else:
-            cells.append(f"{per_matrix * len(used) / seconds / 1e12:8.3f} T/s ")
+            cells.append(f"{operations / seconds / 1e12:8.3f} T/s  {share:4.0%}")
     return cells
 
 
@@ -143,7 +163,18 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse_arguments()
-    heads = "".join(f"{f'{rows} rows':>13}" for rows in arguments.rows)
+    rates = {
+        (level, threads): measure_machine(threads, level, "quick")
+        for level in arguments.levels
+        for threads in arguments.threads
+    }
+    for (level, threads), rate in rates.items():
+        print(
+            f"{level}, {threads} threads: int8 {rate.int8_operations_per_second / 1e12:.3f} T/s, "
+            f"float32 {rate.f32_operations_per_second / 1e12:.3f} T/s, "
+            f"memory {rate.bytes_per_second / 1e9:.1f} GB/s"
+        )
+    heads = "".join(f"{f'{rows} rows':>18}" for rows in arguments.rows)
     print(f"{'level':<12} {'format':<6} {'N x K':<12} {'threads':>7}{heads}")
     for level in arguments.levels:
         for shape in arguments.shapes:
@@ -151,8 +182,9 @@ def main() -> None:
             for name in arguments.formats:
                 for threads in arguments.threads:
                     case = Case(level, name, outputs, inputs, threads)
-                    cells = measure(case, arguments.rows, arguments.megabytes * 1e6, arguments.runs)
-                    line = "".join(cells)
+                    num_bytes, runs = arguments.megabytes * 1e6, arguments.runs
+                    rate = rates[level, threads]
+                    line = "".join(measure(case, rate, arguments.rows, num_bytes, runs))
                     print(f"{level:<12} {name:<6} {shape:<12} {threads:>7}{line}", flush=True)
 
 

@@ -26,6 +26,7 @@ RATES = MachineRates(
     cached_bytes_per_second=1e11,
     int8_operations_per_second=1e12,
     f32_operations_per_second=2e11,
+    bf16_operations_per_second=4e11,
 )
 
 

@@ -14,6 +14,8 @@ from octavo.kernels._native import (
     measure_read_rate,
 )
 
+HAVE_BF16_PRODUCTS = {"avx512_bf16", "amx"}
+
 
 @pytest.mark.parametrize("level", isa_levels())
 @pytest.mark.parametrize("threads", [1, 3])
@@ -21,9 +23,11 @@ def test_rates_are_possible(level: str, threads: int) -> None:
     """No processor does a millionth or a million times what these do."""
     pool = ThreadPool(threads)
     assert 1e7 < measure_read_rate(pool, level, 1 << 20, 2) < 1e13
-    int8, f32 = measure_arithmetic_rates(pool, level, 0.001, 2)
+    int8, f32, bf16 = measure_arithmetic_rates(pool, level, 0.001, 2)
     assert 1e7 < int8 < 1e16
     assert 1e6 < f32 < 1e15
+    assert bf16 == f32 or level in HAVE_BF16_PRODUCTS
+    assert 1e6 < bf16 < 1e16
 
 
 def test_impossible_measurements_are_refused() -> None:

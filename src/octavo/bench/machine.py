@@ -20,7 +20,8 @@ CACHED_BYTES = 8 << 20
 class MachineRates(msgspec.Struct, frozen=True, kw_only=True):
     """With `threads` threads at `isa_level`. A multiply-add is two operations.
 
-    Memory is read from beyond the last-level cache, or from within it.
+    Memory is read from beyond the last-level cache, or from within it. Where bfloat16 has no
+    products of its own its rate is that of float32; older reports lack it.
     """
 
     threads: int
@@ -29,6 +30,7 @@ class MachineRates(msgspec.Struct, frozen=True, kw_only=True):
     cached_bytes_per_second: float
     int8_operations_per_second: float
     f32_operations_per_second: float
+    bf16_operations_per_second: float = 0.0
 
 
 def measure_machine(threads: int, isa_level: str, effort: Effort = "thorough") -> MachineRates:
@@ -39,7 +41,7 @@ def measure_machine(threads: int, isa_level: str, effort: Effort = "thorough") -
     pool = ThreadPool(threads)
     passes = 15 if effort == "quick" else 100
     seconds = 0.01 if effort == "quick" else 0.03
-    int8, f32 = measure_arithmetic_rates(pool, isa_level, seconds, passes)
+    int8, f32, bf16 = measure_arithmetic_rates(pool, isa_level, seconds, passes)
     return MachineRates(
         threads=threads,
         isa_level=isa_level,
@@ -47,4 +49,5 @@ def measure_machine(threads: int, isa_level: str, effort: Effort = "thorough") -
         cached_bytes_per_second=measure_read_rate(pool, isa_level, CACHED_BYTES, 10 * passes),
         int8_operations_per_second=int8,
         f32_operations_per_second=f32,
+        bf16_operations_per_second=bf16,
     )

@@ -80,11 +80,13 @@ def machine_line(machine: Fingerprint) -> str:
 
 
 def rates_line(rates: MachineRates) -> str:
+    has_bf16 = rates.bf16_operations_per_second > rates.f32_operations_per_second
+    bf16 = f", bfloat16 {rates.bf16_operations_per_second / 1e9:.0f} GFLOP/s" if has_bf16 else ""
     return (
         f"limits: memory {rates.bytes_per_second / 1e9:.1f} GB/s"
         f" (cache {rates.cached_bytes_per_second / 1e9:.0f}), "
         f"int8 {rates.int8_operations_per_second / 1e9:.0f} Gop/s, "
-        f"float32 {rates.f32_operations_per_second / 1e9:.0f} GFLOP/s"
+        f"float32 {rates.f32_operations_per_second / 1e9:.0f} GFLOP/s{bf16}"
     )
 
 

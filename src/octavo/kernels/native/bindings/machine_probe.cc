@@ -1,11 +1,11 @@
 // Measuring the machine from Python. The stub is kernels/_native.pyi.
 #include "runtime/machine_probe.h"
 
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "bindings/machine_probe.h"
 #include "octavo/levels.h"
@@ -23,12 +23,14 @@ double measure_read_rate(ThreadPool& pool, const std::string& level, int64_t num
   return read_rate(pool, probe, num_bytes, passes);
 }
 
-std::pair<double, double> measure_arithmetic_rates(ThreadPool& pool, const std::string& level,
-                                                   double seconds, int passes) {
+std::tuple<double, double, double> measure_arithmetic_rates(ThreadPool& pool,
+                                                            const std::string& level,
+                                                            double seconds, int passes) {
   const MachineProbe& probe = find_level(level).machine_probe();
   const nb::gil_scoped_release release;
   const ArithmeticRates rates = arithmetic_rates(pool, probe, seconds, passes);
-  return {rates.int8_operations_per_second, rates.f32_operations_per_second};
+  return {rates.int8_operations_per_second, rates.f32_operations_per_second,
+          rates.bf16_operations_per_second};
 }
 
 }  // namespace

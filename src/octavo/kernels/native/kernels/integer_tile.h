@@ -49,17 +49,27 @@ OCTAVO_INLINE void add_short_quads(const std::byte* lines, Rows a,
   };
   (add_quad(Codes::template quad<q>(lines), q), ...);
 }
-template <class Codes, class Rows, int... q>
+template <class Codes, bool kBegins, class Rows, int kFirst, int... q>
 OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
-  ShortSums shorts[Rows::kRows];
+  const U8x64 codes = Codes::template quad<kFirst>(lines);
+  const auto first = [&](int r) { return products<Codes::kBits>(codes, a.quad(kFirst, r)); };
+  const auto add = [&](int r, ShortSums shorts) {
+    sums[r] = kBegins ? widen(shorts) : add_widened(sums[r], shorts);
+  };
+  if constexpr (sizeof...(q) == 0) {
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows::kRows; ++r) shorts[r] = zero_shorts();
-  add_short_quads<Codes, Rows, q...>(lines, a, shorts);
+    for (int r = 0; r < Rows::kRows; ++r) add(r, first(r));
+  } else {
+    ShortSums shorts[Rows::kRows];
 #pragma GCC unroll 16
-  for (int r = 0; r < Rows::kRows; ++r) sums[r] = add_shorts(sums[r], shorts[r]);
+    for (int r = 0; r < Rows::kRows; ++r) shorts[r] = first(r);
+    add_short_quads<Codes, Rows, q...>(lines, a, shorts);
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows::kRows; ++r) add(r, shorts[r]);
+  }
 }
 #else
-template <class Codes, class Rows, int... q>
+template <class Codes, bool kBegins, class Rows, int... q>
 OCTAVO_INLINE void add_quads(const std::byte* lines, Rows a, I32x16 (&sums)[Rows::kRows]) {
   const auto add_quad = [&](U8x64 codes, int quad) {
 #pragma GCC unroll 16
@@ -85,11 +95,13 @@ OCTAVO_INLINE void short_sums(std::integer_sequence<int, i...>, const std::byte*
 }
 #endif
 
-// The quads of a span from the kFrom-th on, as many at once as int16 sums hold.
+// The quads of a span from the kFrom-th on, as many at once as int16 sums hold. With those sums,
+// what begins at zero is not added to it.
 template <class Codes, Span kSpan, int kFrom, class Rows, int... i>
 OCTAVO_INLINE void add_span(std::integer_sequence<int, i...> next, const std::byte* lines, Rows a,
                             I32x16 (&sums)[Rows::kRows]) {
-  add_quads<Codes, Rows, quad_at(kSpan, kFrom + i)...>(lines, a, sums);
+  add_quads<Codes, kFrom == 0 && Codes::kZero == 0, Rows, quad_at(kSpan, kFrom + i)...>(lines, a,
+                                                                                        sums);
   constexpr int kNext = kFrom + static_cast<int>(sizeof...(i));
   if constexpr (kNext < num_quads(kSpan)) add_span<Codes, kSpan, kNext>(next, lines, a, sums);
 }
@@ -102,7 +114,7 @@ OCTAVO_INLINE void integer_sums(const std::byte* lines, Rows a, I32x16 (&sums)[R
     ShortSums shorts[Rows::kRows];
     short_sums<Codes, kSpan>(std::make_integer_sequence<int, num_quads(kSpan)>(), lines, a, shorts);
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows::kRows; ++r) sums[r] = add_shorts(zero_i32(), shorts[r]);
+    for (int r = 0; r < Rows::kRows; ++r) sums[r] = widen(shorts[r]);
     return;
   }
 #endif
@@ -118,12 +130,18 @@ OCTAVO_INLINE void integer_sums(const std::byte* lines, Rows a, I32x16 (&sums)[R
   add_span<Codes, kSpan, 0>(std::make_integer_sequence<int, kAtOnce>(), lines, a, sums);
 }
 
+// The float step of a group with one scale. sums(r): row r's integer sums, as floats.
+template <class Rows, class Sums>
+OCTAVO_INLINE void add_sums(Rows a, F32x16 scale, F32x16* acc, Sums sums) {
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows::kRows; ++r) acc[r] = fma(sums(r), scale * a.scale(r), acc[r]);
+}
+
 template <class Codes, class Rows>
 OCTAVO_INLINE void add_scaled(const std::byte* lines, Rows a, F32x16 scale, F32x16* acc) {
   I32x16 sums[Rows::kRows];
   integer_sums<Codes, Span::kWhole>(lines, a, sums);
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows::kRows; ++r) acc[r] = fma(to_f32(sums[r]), scale * a.scale(r), acc[r]);
+  add_sums(a, scale, acc, [&](int r) { return to_f32(sums[r]); });
 }
 
 // As add_scaled, for a group with a scale for each half.
@@ -154,6 +172,15 @@ OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, Rows a, const HalfS
 struct HalfScales {
   F32x16 first, last;
 };
+// The float step of a group with two scales. weighted(r): row r's sums of the first half times
+// their scale; last(r): those of the other half.
+template <class Rows, class Weighted, class Sums>
+OCTAVO_INLINE void add_half_sums(Rows a, F32x16 scale, F32x16* acc, Weighted weighted, Sums last) {
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows::kRows; ++r) {
+    acc[r] = fma(fma(last(r), scale, weighted(r)), a.scale(r), acc[r]);
+  }
+}
 template <class Codes, class Rows>
 OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, Rows a, const HalfScales& scales,
                                      F32x16* acc) {
@@ -163,10 +190,9 @@ OCTAVO_INLINE void add_scaled_halves(const std::byte* lines, Rows a, const HalfS
 #pragma GCC unroll 16
   for (int r = 0; r < Rows::kRows; ++r) weighted[r] = to_f32(sums[r]) * scales.first;
   integer_sums<Codes, Span::kLastHalf>(lines, a, sums);
-#pragma GCC unroll 16
-  for (int r = 0; r < Rows::kRows; ++r) {
-    acc[r] = fma(fma(to_f32(sums[r]), scales.last, weighted[r]), a.scale(r), acc[r]);
-  }
+  add_half_sums(
+      a, scales.last, acc, [&](int r) { return weighted[r]; },
+      [&](int r) { return to_f32(sums[r]); });
 }
 #endif
 

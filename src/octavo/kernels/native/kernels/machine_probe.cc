@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
+#include "simd/bf16.h"
 #include "simd/dot.h"
 #include "simd/tile_registers.h"
 #include "simd/vec.h"
@@ -41,12 +42,40 @@ int32_t read(const std::byte* data, int64_t bytes) {
 
 #if defined(OCTAVO_LEVEL_amx)
 
-// Of whole tiles of a group's depth, four sums in turn.
+// Of whole tiles, four sums in turn: int8 of a group's depth, bfloat16 of a whole row.
 constexpr int64_t kInt8Operations = int64_t{2} * 4 * kMaxTileRows * kTileColumns * kGroup;
+constexpr int64_t kBf16Operations =
+    int64_t{2} * 4 * kMaxTileRows * kTileColumns * kTileRowBytes / 2;
+
+// What every byte of a tile's rows is: small integers, or tiny bfloat16.
+void fill(std::byte (&bytes)[kMaxTileRows * kTileRowBytes]) {
+  for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = static_cast<std::byte>(i % 16);
+}
+
+float dot_bf16_pairs(int64_t rounds) {
+  alignas(64) std::byte bytes[kMaxTileRows * kTileRowBytes];
+  fill(bytes);
+  TileRegisters registers;
+  registers.shape(kMaxTileRows, kTileRowBytes);
+  tile_load<4>(bytes, kTileRowBytes);
+  tile_load<5>(bytes, kTileRowBytes);
+  tile_load<6>(bytes, kTileRowBytes);
+  tile_load<7>(bytes, kTileRowBytes);
+  for (int64_t round = 0; round < rounds; ++round) {
+    tile_dot_bf16<0, 4, 6>();
+    tile_dot_bf16<1, 5, 7>();
+    tile_dot_bf16<2, 4, 6>();
+    tile_dot_bf16<3, 5, 7>();
+  }
+  tile_store<0>(bytes);
+  float first;
+  std::memcpy(&first, bytes, sizeof(first));
+  return first;
+}
 
 int32_t dot_int8(int64_t rounds) {
   alignas(64) std::byte bytes[kMaxTileRows * kTileRowBytes];
-  for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = static_cast<std::byte>(i % 16);
+  fill(bytes);
   TileRegisters registers;
   registers.shape(kMaxTileRows, kGroup);
   tile_load<4>(bytes, kGroup);
@@ -71,9 +100,9 @@ constexpr int64_t kInt8Operations = int64_t{2} * kChains * kQuads * 4 * kLanes;
 OCTAVO_INLINE I32x16 dot_group(I32x16 acc, U8x64 codes, const std::byte* quads) {
 #if defined(OCTAVO_SHORT_SUMS)
   static_assert(dot_quads<kBits, 0>() == kQuads);
-  ShortSums sums = zero_shorts();
-  for (int q = 0; q < kQuads; ++q) sums = add_products<kBits>(sums, codes, quads + 4 * q);
-  return add_shorts(acc, sums);
+  ShortSums sums = products<kBits>(codes, quads);
+  for (int q = 1; q < kQuads; ++q) sums = add_products<kBits>(sums, codes, quads + 4 * q);
+  return add_widened(acc, sums);
 #else
   for (int q = 0; q < kQuads; ++q) acc = dot<kBits>(acc, codes, quads + 4 * q);
   return acc;
@@ -101,16 +130,17 @@ int32_t dot_int8(int64_t rounds) {
 
 #endif
 
-float multiply_add_f32(int64_t rounds) {
+// `rounds` rounds of `step` on each of kChains sums.
+template <class Step>
+OCTAVO_INLINE float chains_of(int64_t rounds, Step step) {
   // Chains that begin alike would be computed once.
   float starts[kChains];
   for (int i = 0; i < kChains; ++i) starts[i] = static_cast<float>(i);
   keep_in_memory(starts);
-  const F32x16 x = splat(0.5F), y = splat(1.0F);
   F32x16 sums[kChains];
   for (int i = 0; i < kChains; ++i) sums[i] = splat(starts[i]);
   for (int64_t round = 0; round < rounds; ++round) {
-    for (int i = 0; i < kChains; ++i) sums[i] = fma(sums[i], x, y);
+    for (int i = 0; i < kChains; ++i) sums[i] = step(sums[i]);
   }
   float words[kChains * kLanes];
   std::memcpy(words, sums, sizeof(sums));
@@ -119,11 +149,33 @@ float multiply_add_f32(int64_t rounds) {
   return sum;
 }
 
+float multiply_add_f32(int64_t rounds) {
+  const F32x16 x = splat(0.5F), y = splat(1.0F);
+  return chains_of(rounds, [=](F32x16 sum) { return fma(sum, x, y); });
+}
+
+#if !defined(OCTAVO_LEVEL_amx)
+constexpr int64_t kBf16Operations = int64_t{2} * kChains * kLanes * 2;
+#if defined(OCTAVO_LEVEL_avx512_bf16)
+float dot_bf16_pairs(int64_t rounds) {
+  const float ones[] = {1.0F};
+  std::byte pair[4];
+  std::memcpy(pair, ones, sizeof(pair));  // 0 and 1 in bfloat16
+  const I32x16 line = zero_i32();
+  return chains_of(rounds, [&](F32x16 sum) { return dot_bf16(sum, line, pair); });
+}
+#else
+constexpr float (*dot_bf16_pairs)(int64_t) = nullptr;
+#endif
+#endif
+
 }  // namespace
 
 const MachineProbe& machine_probe() {
-  static constexpr MachineProbe kProbe{read, dot_int8, multiply_add_f32, kInt8Operations,
-                                       int64_t{2} * kChains * kLanes};
+  static constexpr int64_t kF32Operations = int64_t{2} * kChains * kLanes;
+  static constexpr MachineProbe kProbe{read,           dot_int8,        multiply_add_f32,
+                                       dot_bf16_pairs, kInt8Operations, kF32Operations,
+                                       kBf16Operations};
   return kProbe;
 }
 

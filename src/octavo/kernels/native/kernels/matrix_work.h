@@ -46,7 +46,7 @@ inline constexpr CacheShares kFloatShares{512 << 10, int64_t{1} << 40};
 // As many panel blocks for each worker, where there are enough panels: the rows that it computed in
 // the last instruction are then those that it reads in this one. A few panels are one block, so
 // that each tile is read, and unpacked, by one worker: on Zen 3 at 2 threads 1.05 to 1.2 times as
-// fast for 3 to 6 panels of 6 rows, as fast from 12 on (benchmarks/kernels/linear.py).
+// fast for 3 to 6 panels of 6 rows, as fast from 12 on (benchmarks.kernels.in_turns).
 inline constexpr int64_t kFewPanels = 10;
 inline MatrixBlocking matrix_blocking(int64_t num_panels, int64_t panel_bytes, int64_t num_tiles,
                                       int64_t tile_bytes, int num_workers, CacheShares shares) {

@@ -61,24 +61,18 @@ OCTAVO_INLINE F32x16 row_sums(const RegisterSums& sums, int row) {
   return to_f32(load_i32(sums + row * kTileColumns));
 }
 
-// The float step of one group, as add_scaled, add_scaled_halves and add_minimum.
+// The float step of one group.
 template <WeightFormat kFormat, int R>
 OCTAVO_INLINE void add_register_group(const std::byte* group, PanelGroup<R> a,
                                       const RegisterSums (&sums)[2], F32x16 (&acc)[R]) {
   constexpr ScaleKind kScales = block_layout(kFormat).scales;
   const F32x16 first = load(unpacked_entry(group, 0));
   if constexpr (kScales == ScaleKind::kSuperHalves) {
-    const F32x16 last = load(unpacked_entry(group, 1));
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const F32x16 weighted = row_sums(sums[0], r) * first;
-      acc[r] = fma(fma(row_sums(sums[1], r), last, weighted), a.scale(r), acc[r]);
-    }
+    add_half_sums(
+        a, load(unpacked_entry(group, 1)), acc, [&](int r) { return row_sums(sums[0], r) * first; },
+        [&](int r) { return row_sums(sums[1], r); });
   } else {
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      acc[r] = fma(row_sums(sums[0], r), first * a.scale(r), acc[r]);
-    }
+    add_sums(a, first, acc, [&](int r) { return row_sums(sums[0], r); });
     if constexpr (kScales != ScaleKind::kPlain) add_minimum(a, load(unpacked_entry(group, 1)), acc);
   }
 }

@@ -26,17 +26,16 @@ class WeightTiles {
     const int64_t ahead =
         kStreamAhead > 0 && read_once ? kStreamAhead : visit.step * matrix.tile_bytes;
     const ActivationRows rows = panels_.panel(visit.panel, matrix.format);
-    if constexpr (kUnpacksTiles) {
-      if (const std::byte* const unpacked = unpacked_tile(matrix, packed, slot, visit)) {
-        registers_.shape(visit.panel.rows, register_depth_bytes(matrix.format));
-        return unpacked_product(matrix.format, visit.panel.rows)(unpacked, rows, matrix.columns,
-                                                                 packed + ahead, out);
-      }
-    }
-    if (takes_registers(matrix.format)) {
+    const std::byte* const unpacked = unpacked_tile(matrix, packed, slot, visit);
+    if (unpacked || takes_registers(matrix.format)) {
       registers_.shape(visit.panel.rows, register_depth_bytes(matrix.format));
     }
-    tile_product(matrix.format, visit.panel.rows)(packed, rows, matrix.columns, ahead, out);
+    if (unpacked) {
+      unpacked_product(matrix.format, visit.panel.rows)(unpacked, rows, matrix.columns,
+                                                        packed + ahead, out);
+    } else {
+      tile_product(matrix.format, visit.panel.rows)(packed, rows, matrix.columns, ahead, out);
+    }
   }
 
  private:
@@ -53,6 +52,7 @@ class WeightTiles {
   // Null where packed tiles are better. The scratch is free: panels of floats are in it only.
   const std::byte* unpacked_tile(const PackedMatrix& matrix, const std::byte* packed, int64_t slot,
                                  const TileVisit& visit) {
+    if constexpr (!kUnpacksTiles) return nullptr;
     const bool few = kHasTiles ? visit.panel.rows < kFewestRegisterRows
                                : visit.num_panels < worthwhile_panels(matrix.format);
     if (few || !is_unpacked(matrix.format)) return nullptr;

@@ -77,10 +77,12 @@ ArithmeticRates arithmetic_rates(ThreadPool& pool, const MachineProbe& probe, do
   if (!(seconds > 0 && seconds <= 60) || passes < 1) {
     throw std::invalid_argument("seconds above 0 and up to 60, and one pass, are needed");
   }
-  return {
-      operations_per_second(pool, probe.dot_int8, probe.int8_operations_per_round, seconds, passes),
-      operations_per_second(pool, probe.multiply_add_f32, probe.f32_operations_per_round, seconds,
-                            passes)};
+  const auto rate = [&](auto products, int64_t operations_per_round) {
+    return operations_per_second(pool, products, operations_per_round, seconds, passes);
+  };
+  const double f32 = rate(probe.multiply_add_f32, probe.f32_operations_per_round);
+  return {rate(probe.dot_int8, probe.int8_operations_per_round), f32,
+          probe.dot_bf16 ? rate(probe.dot_bf16, probe.bf16_operations_per_round) : f32};
 }
 
 }  // namespace octavo

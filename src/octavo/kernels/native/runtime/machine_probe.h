@@ -15,6 +15,7 @@ double read_rate(ThreadPool& pool, const MachineProbe& probe, int64_t bytes, int
 struct ArithmeticRates {
   double int8_operations_per_second;
   double f32_operations_per_second;
+  double bf16_operations_per_second;  // the float32 rate where the level multiplies it as such
 };
 
 // The best of `passes` of about `seconds` each. Throws std::invalid_argument as above.

@@ -110,21 +110,26 @@ OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
 struct ShortSums {
   __m512i v;
 };
-OCTAVO_INLINE ShortSums zero_shorts() { return {_mm512_setzero_si512()}; }
-// Adds (codes[4 column + i] - kDotZeroPoint) * quad[i].
+// The sums of (codes[4 column + i] - kDotZeroPoint) * quad[i].
 template <int kBits>
-OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
+OCTAVO_INLINE ShortSums products(U8x64 codes, const std::byte* quad) {
   __m512i c = codes.v, a = _mm512_set1_epi32(load_word(quad));
   if constexpr (kBits == 8) {  // the magnitude of the code times the activation with its sign
     const __mmask64 negative = _mm512_cmplt_epu8_mask(c, _mm512_set1_epi8(-128));
     c = _mm512_abs_epi8(_mm512_xor_si512(c, _mm512_set1_epi8(-128)));
     a = _mm512_mask_sub_epi8(a, negative, _mm512_setzero_si512(), a);
   }
-  return {_mm512_add_epi16(sums.v, _mm512_maddubs_epi16(c, a))};
+  return {_mm512_maddubs_epi16(c, a)};
 }
-OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
-  return {_mm512_add_epi32(acc.v, _mm512_madd_epi16(sums.v, _mm512_set1_epi16(1)))};
+template <int kBits>
+OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
+  return {_mm512_add_epi16(sums.v, products<kBits>(codes, quad).v)};
 }
+// Both sums of each column together.
+OCTAVO_INLINE I32x16 widen(ShortSums sums) {
+  return {_mm512_madd_epi16(sums.v, _mm512_set1_epi16(1))};
+}
+OCTAVO_INLINE I32x16 add_widened(I32x16 acc, ShortSums sums) { return acc + widen(sums); }
 #endif
 
 #elif defined(OCTAVO_AVX2)
@@ -179,7 +184,6 @@ OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
 struct ShortSums {
   __m256i a, b;
 };
-OCTAVO_INLINE ShortSums zero_shorts() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
 // The same two int16 in every column.
 OCTAVO_INLINE ShortSums splat_shorts(const std::byte* two) {
   const __m256i pair = _mm256_set1_epi32(load_word(two));
@@ -193,21 +197,34 @@ OCTAVO_INLINE ShortSums shift_left(ShortSums x) {
   return {_mm256_slli_epi16(x.a, N), _mm256_slli_epi16(x.b, N)};
 }
 template <int kBits>
-OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
+OCTAVO_INLINE ShortSums products(U8x64 codes, const std::byte* quad) {
   const __m256i a = _mm256_set1_epi32(load_word(quad));
-  const auto products = [a](__m256i c) {
+  const auto product = [a](__m256i c) {
     if constexpr (kBits == 8) {  // the magnitude of the code times the activation with its sign
       c = _mm256_xor_si256(c, _mm256_set1_epi8(-128));
       return _mm256_maddubs_epi16(_mm256_abs_epi8(c), _mm256_sign_epi8(a, c));
     }
     return _mm256_maddubs_epi16(c, a);
   };
-  return {_mm256_add_epi16(sums.a, products(codes.a)), _mm256_add_epi16(sums.b, products(codes.b))};
+  return {product(codes.a), product(codes.b)};
 }
-OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
+template <int kBits>
+OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byte* quad) {
+  const ShortSums more = products<kBits>(codes, quad);
+  // As text, because the compiler would add products up in trees first and run out of registers.
+  asm("vpaddw %1, %0, %0" : "+x"(sums.a) : "x"(more.a));
+  asm("vpaddw %1, %0, %0" : "+x"(sums.b) : "x"(more.b));
+  return sums;
+}
+OCTAVO_INLINE I32x16 widen(ShortSums sums) {
   const __m256i ones = _mm256_set1_epi16(1);
-  return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(sums.a, ones)),
-          _mm256_add_epi32(acc.b, _mm256_madd_epi16(sums.b, ones))};
+  return {_mm256_madd_epi16(sums.a, ones), _mm256_madd_epi16(sums.b, ones)};
+}
+OCTAVO_INLINE I32x16 add_widened(I32x16 acc, ShortSums sums) {
+  const I32x16 more = widen(sums);
+  asm("vpaddd %1, %0, %0" : "+x"(acc.a) : "x"(more.a));
+  asm("vpaddd %1, %0, %0" : "+x"(acc.b) : "x"(more.b));
+  return acc;
 }
 // A small number for each column, as what both its sums are multiplied with.
 OCTAVO_INLINE ShortSums load_i8_pairs(const int8_t* p) {

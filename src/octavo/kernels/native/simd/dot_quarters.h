@@ -52,9 +52,6 @@ OCTAVO_INLINE I32x16 dot(I32x16 acc, U8x64 codes, const std::byte* quad) {
 struct ShortSums {
   I16x8 q[4];
 };
-OCTAVO_INLINE ShortSums zero_shorts() {
-  return quarters<ShortSums>([](int) { return I16x8{}; });
-}
 // Bytes 0 and 2, or 1 and 3, of each 32-bit word, widened.
 OCTAVO_INLINE I16x8 even_bytes(I16x8 words) { return (words << 8) >> 8; }
 OCTAVO_INLINE I16x8 odd_bytes(I16x8 words) { return words >> 8; }
@@ -68,12 +65,17 @@ OCTAVO_INLINE ShortSums add_products(ShortSums sums, U8x64 codes, const std::byt
     return sums.q[i] + even_bytes(c) * even + odd_bytes(c) * odd;
   });
 }
-OCTAVO_INLINE I32x16 add_shorts(I32x16 acc, ShortSums sums) {
+template <int kBits>
+OCTAVO_INLINE ShortSums products(U8x64 codes, const std::byte* quad) {
+  return add_products<kBits>({}, codes, quad);
+}
+OCTAVO_INLINE I32x16 widen(ShortSums sums) {
   return quarters<I32x16>([&](int i) {
     const I32x4 pairs = as_bits<I32x4>(sums.q[i]);
-    return acc.q[i] + ((pairs << 16) >> 16) + (pairs >> 16);
+    return ((pairs << 16) >> 16) + (pairs >> 16);
   });
 }
+OCTAVO_INLINE I32x16 add_widened(I32x16 acc, ShortSums sums) { return acc + widen(sums); }
 #endif
 
 }  // namespace octavo::OCTAVO_LEVEL

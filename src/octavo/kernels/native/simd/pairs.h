@@ -69,10 +69,9 @@ OCTAVO_INLINE I32x16 dot_pairs(I32x16 acc, I16x32 x, const int16_t* pair) {
   asm("%{vex%} vpdpwssd %2, %1, %0" : "+x"(acc.b) : "x"(x.b), "x"(y));
   return acc;
 #else
-  acc = {_mm256_add_epi32(acc.a, _mm256_madd_epi16(x.a, y)),
-         _mm256_add_epi32(acc.b, _mm256_madd_epi16(x.b, y))};
-  // Or the compiler would take many products first and run out of registers.
-  asm volatile("" : "+x"(acc.a), "+x"(acc.b));
+  // As text, because the compiler would take many products first and run out of registers.
+  asm("vpaddd %1, %0, %0" : "+x"(acc.a) : "x"(_mm256_madd_epi16(x.a, y)));
+  asm("vpaddd %1, %0, %0" : "+x"(acc.b) : "x"(_mm256_madd_epi16(x.b, y)));
   return acc;
 #endif
 }

@@ -17,8 +17,10 @@ struct MachineProbe {
   // `rounds` rounds of independent products that stay in registers. The results depend on all.
   int32_t (*dot_int8)(int64_t rounds);
   float (*multiply_add_f32)(int64_t rounds);
+  float (*dot_bf16)(int64_t rounds);  // null where the level multiplies bfloat16 as float32
   int64_t int8_operations_per_round;
   int64_t f32_operations_per_round;
+  int64_t bf16_operations_per_round;
 };
 
 }  // namespace octavo

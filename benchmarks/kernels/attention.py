@@ -20,7 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.bench.machine import MachineRates, measure_machine
+from benchmarks.kernels.ceilings import measured
+from octavo.bench.machine import MachineRates
 from octavo.core.model_config import KV_ELEMENT_BYTES, KV_SCALE_BYTES
 from octavo.kernels import OperandKind, _native
 from tests.kernels.harness import PAGE_TOKENS, StepArrays, round_up, thread_pool
@@ -168,16 +169,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=0.1, help="seconds per case")
     parser.add_argument("--no-prompts", action="store_true")
     options = parser.parse_args()
-    rates = {
-        (level, threads): measure_machine(threads, level, "quick")
-        for level in options.levels
-        for threads in options.threads
-    }
-    for (level, threads), rate in rates.items():
-        print(
-            f"{level}, {threads} threads: {rate.f32_operations_per_second / 1e9:.0f} GFLOP/s, "
-            f"{rate.bytes_per_second / 1e9:.1f} GB/s"
-        )
+    rates = measured(options.levels, options.threads)
     print(
         "model          case    context x batch dtype    level       threads       us GFLOP/s "
         " GB/s  share"

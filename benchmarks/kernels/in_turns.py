@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.kernels.linear import Bench, Case, matrices_for
+from benchmarks.kernels.linear import Bench, Case, for_rows, matrices_for
 from octavo.kernels import _native
 
 THIS = Path(__file__).resolve().parents[2]
@@ -63,10 +63,8 @@ def answer() -> None:
         if held is None or held[0] != job:
             pool = _native.ThreadPool(job.case.threads)
             matrices = matrices_for(job.case, pool, WEIGHT_BYTES)
-            if job.rows > 1:
-                one = 2.0 * job.rows * job.case.outputs * job.case.inputs
-                matrices = matrices[: max(1, int(OPERATIONS / one))]
-            held = job, Bench(job.case, pool, matrices, job.rows)
+            used = for_rows(matrices, job.case, job.rows, OPERATIONS)
+            held = job, Bench(job.case, pool, used, job.rows)
             held[1].seconds(1)
         print(held[1].seconds(1), flush=True)
 

@@ -19,7 +19,9 @@ from dataclasses import dataclass
 import gguf
 import numpy as np
 
-from octavo.bench.machine import CACHED_BYTES, MachineRates, measure_machine
+from benchmarks.kernels.ceilings import measured, read_rate
+from octavo.bench.limits import operations_on
+from octavo.bench.machine import MachineRates
 from octavo.kernels import DType, OperandKind, RowKind, _native
 
 INTEGER_FORMATS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K"]
@@ -117,16 +119,19 @@ def matrices_for(
     return [first, *(random_matrix(case, pool, seed) for seed in range(1, count))]
 
 
-def limit_seconds(rates: MachineRates, case: Case, num_bytes: float, operations: float) -> float:
-    if case.format == "BF16":
-        rate = rates.bf16_operations_per_second
-    elif case.format in FLOAT_FORMATS:
-        rate = rates.f32_operations_per_second
-    else:
-        rate = rates.int8_operations_per_second
-    cached = num_bytes <= CACHED_BYTES
-    read_rate = rates.cached_bytes_per_second if cached else rates.bytes_per_second
-    return max(operations / rate, num_bytes / read_rate)
+def limit_seconds(rates: MachineRates, case: Case, num_bytes: int, operations: int) -> float:
+    arithmetic = operations_on(case.format, operations).least_seconds(rates)
+    return max(arithmetic, num_bytes / read_rate(rates, num_bytes))
+
+
+def for_rows(
+    packed: list[_native.PackedMatrix], case: Case, rows: int, most_operations: float
+) -> list[_native.PackedMatrix]:
+    """All for one row, which reads them from memory; else so few that a run ends."""
+    if rows == 1:
+        return packed
+    per_matrix = 2 * rows * case.outputs * case.inputs
+    return packed[: max(1, int(most_operations / per_matrix))]
 
 
 def measure(
@@ -136,10 +141,10 @@ def measure(
     packed = matrices_for(case, pool, num_bytes)
     cells = []
     for rows in row_counts:
-        per_matrix = 2.0 * rows * case.outputs * case.inputs
-        used = packed if rows == 1 else packed[: max(1, int(MAX_OPERATIONS / per_matrix))]
+        used = for_rows(packed, case, rows, MAX_OPERATIONS)
         seconds = Bench(case, pool, used, rows).seconds(num_runs)
-        used_bytes, operations = sum(m.num_bytes for m in used), per_matrix * len(used)
+        used_bytes = sum(m.num_bytes for m in used)
+        operations = 2 * rows * case.outputs * case.inputs * len(used)
         share = limit_seconds(rates, case, used_bytes, operations) / seconds
         if rows == 1:
             cells.append(f"{used_bytes / seconds / 1e9:8.1f} GB/s {share:4.0%}")
@@ -163,17 +168,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> None:
     arguments = parse_arguments()
-    rates = {
-        (level, threads): measure_machine(threads, level, "quick")
-        for level in arguments.levels
-        for threads in arguments.threads
-    }
-    for (level, threads), rate in rates.items():
-        print(
-            f"{level}, {threads} threads: int8 {rate.int8_operations_per_second / 1e12:.3f} T/s, "
-            f"float32 {rate.f32_operations_per_second / 1e12:.3f} T/s, "
-            f"memory {rate.bytes_per_second / 1e9:.1f} GB/s"
-        )
+    rates = measured(arguments.levels, arguments.threads)
     heads = "".join(f"{f'{rows} rows':>18}" for rows in arguments.rows)
     print(f"{'level':<12} {'format':<6} {'N x K':<12} {'threads':>7}{heads}")
     for level in arguments.levels:

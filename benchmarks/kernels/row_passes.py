@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from octavo.bench.machine import CACHED_BYTES, MachineRates, measure_machine
+from benchmarks.kernels.ceilings import measured, read_rate
 from octavo.kernels import RowKind, _native
 from tests.kernels.harness import F32, NONE, OneKernel, StepArrays, pages, vector
 from tests.kernels.matrices import matrix, pack, random_tensor
@@ -171,11 +171,6 @@ def seconds(name: str, rows: int, level: str, num_threads: int, budget: float) -
     return min(times) / REPEATS, call.row_bytes * rows
 
 
-def limit_seconds(num_bytes: int, rates: MachineRates) -> float:
-    cached = num_bytes <= CACHED_BYTES
-    return num_bytes / (rates.cached_bytes_per_second if cached else rates.bytes_per_second)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--levels", nargs="+", choices=LEVELS, default=LEVELS[:1])
@@ -185,17 +180,14 @@ def main() -> None:
     options = parser.parse_args()
     for level in options.levels:
         for threads in options.threads:
-            rates = measure_machine(threads, level, "quick")
-            print(
-                f"{level}, {threads} threads: {rates.cached_bytes_per_second / 1e9:.0f} GB/s "
-                f"cached, {rates.bytes_per_second / 1e9:.0f} GB/s from memory"
-            )
+            rates = measured([level], [threads])[level, threads]
             print("kernel                    rows        us   GB/s  share")
             for name in CASES:
                 for rows in options.rows:
                     t, num_bytes = seconds(name, rows, level, threads, options.budget)
-                    share, rate = limit_seconds(num_bytes, rates) / t, 1e-9 * num_bytes / t
-                    print(f"{name:24} {rows:5} {1e6 * t:9.2f} {rate:6.1f} {share:6.0%}")
+                    rate = num_bytes / t
+                    share = rate / read_rate(rates, num_bytes)
+                    print(f"{name:24} {rows:5} {1e6 * t:9.2f} {1e-9 * rate:6.1f} {share:6.0%}")
 
 
 if __name__ == "__main__":

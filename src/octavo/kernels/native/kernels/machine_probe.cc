@@ -47,49 +47,39 @@ constexpr int64_t kInt8Operations = int64_t{2} * 4 * kMaxTileRows * kTileColumns
 constexpr int64_t kBf16Operations =
     int64_t{2} * 4 * kMaxTileRows * kTileColumns * kTileRowBytes / 2;
 
-// What every byte of a tile's rows is: small integers, or tiny bfloat16.
-void fill(std::byte (&bytes)[kMaxTileRows * kTileRowBytes]) {
+// `rounds` rounds of `step`, products of tiles 4 and 5 with 6 and 7, whose rows have small integers
+// or tiny bfloat16 in `depth_bytes` bytes.
+template <class Step>
+OCTAVO_INLINE int32_t tile_rounds(int64_t rounds, int depth_bytes, Step step) {
+  alignas(64) std::byte bytes[kMaxTileRows * kTileRowBytes];
   for (size_t i = 0; i < sizeof(bytes); ++i) bytes[i] = static_cast<std::byte>(i % 16);
+  TileRegisters registers;
+  registers.shape(kMaxTileRows, depth_bytes);
+  tile_load<4>(bytes, depth_bytes);
+  tile_load<5>(bytes, depth_bytes);
+  tile_load<6>(bytes, kTileRowBytes);
+  tile_load<7>(bytes, kTileRowBytes);
+  for (int64_t round = 0; round < rounds; ++round) step();
+  tile_store<0>(bytes);
+  return static_cast<int32_t>(bytes[0]);
 }
 
 float dot_bf16_pairs(int64_t rounds) {
-  alignas(64) std::byte bytes[kMaxTileRows * kTileRowBytes];
-  fill(bytes);
-  TileRegisters registers;
-  registers.shape(kMaxTileRows, kTileRowBytes);
-  tile_load<4>(bytes, kTileRowBytes);
-  tile_load<5>(bytes, kTileRowBytes);
-  tile_load<6>(bytes, kTileRowBytes);
-  tile_load<7>(bytes, kTileRowBytes);
-  for (int64_t round = 0; round < rounds; ++round) {
+  return static_cast<float>(tile_rounds(rounds, kTileRowBytes, [] {
     tile_dot_bf16<0, 4, 6>();
     tile_dot_bf16<1, 5, 7>();
     tile_dot_bf16<2, 4, 6>();
     tile_dot_bf16<3, 5, 7>();
-  }
-  tile_store<0>(bytes);
-  float first;
-  std::memcpy(&first, bytes, sizeof(first));
-  return first;
+  }));
 }
 
 int32_t dot_int8(int64_t rounds) {
-  alignas(64) std::byte bytes[kMaxTileRows * kTileRowBytes];
-  fill(bytes);
-  TileRegisters registers;
-  registers.shape(kMaxTileRows, kGroup);
-  tile_load<4>(bytes, kGroup);
-  tile_load<5>(bytes, kGroup);
-  tile_load<6>(bytes, kTileRowBytes);
-  tile_load<7>(bytes, kTileRowBytes);
-  for (int64_t round = 0; round < rounds; ++round) {
+  return tile_rounds(rounds, kGroup, [] {
     tile_dot_int8<0, 4, 6>();
     tile_dot_int8<1, 5, 7>();
     tile_dot_int8<2, 4, 6>();
     tile_dot_int8<3, 5, 7>();
-  }
-  tile_store<0>(bytes);
-  return static_cast<int32_t>(bytes[0]);
+  });
 }
 
 #else

@@ -66,7 +66,7 @@ class ActivationPanels {
   template <bool kBf16>
   struct Slots {
     static constexpr int64_t kLineColumns = kBf16 ? 2 * kLanes : kLanes;
-    static constexpr int kMaxSlots = 64;
+    static constexpr int kMaxSlots = 256;
     static_assert(kMaxFloatColumns / kLineColumns * kRowBlock * kLineBytes <=
                   kMinScratchBytes / 3 * (kBf16 ? 1 : 2));
 

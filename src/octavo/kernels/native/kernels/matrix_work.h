@@ -39,9 +39,12 @@ struct CacheShares {
 };
 // A third of the first level for tiles: a panel passes by.
 inline constexpr CacheShares kIntegerShares{12 << 10, 384 << 10};
-// Float panels are packed once for all tiles of an item, so these are many and stay in the second
-// level while the panels pass.
-inline constexpr CacheShares kFloatShares{512 << 10, int64_t{1} << 40};
+// Float panels pass by tiles that stay in the second level. A block of them is what a worker's
+// scratch keeps packed (kernels/float_panel.h), however many rows a step has: with all of a
+// worker's rows in one block, 2048 rows of F32 were packed anew for each item, and 896 x 4864
+// took 1.7 times as long, 1536 x 576 1.08 times; half the share takes 1.05 times (Zen 3, 2 threads,
+// in_turns).
+inline constexpr CacheShares kFloatShares{512 << 10, 3 << 20};
 
 // As many panel blocks for each worker, where there are enough panels: the rows that it computed in
 // the last instruction are then those that it reads in this one. A few panels are one block, so

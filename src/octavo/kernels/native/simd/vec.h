@@ -287,6 +287,18 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 x) {
 
 #endif
 
+// sum += x * *factor, rounded once.
+OCTAVO_INLINE void add_scaled(F32x16& sum, F32x16 x, const float* factor) {
+#if defined(OCTAVO_AVX2)
+  // As text, because the compiler would put sums where factors were and run out of registers.
+  const __m256 all = _mm256_broadcast_ss(factor);
+  asm("vfmadd231ps %1, %2, %0" : "+x"(sum.a) : "x"(x.a), "x"(all));
+  asm("vfmadd231ps %1, %2, %0" : "+x"(sum.b) : "x"(x.b), "x"(all));
+#else
+  sum = fma(splat(*factor), x, sum);
+#endif
+}
+
 // Reductions: lanes 0..15 folded in halves (8, 4, 2, 1), the same order on every level.
 #if defined(OCTAVO_AVX512) || defined(OCTAVO_AVX2)
 template <class Fold>

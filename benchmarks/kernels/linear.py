@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import gguf
@@ -61,6 +62,12 @@ def arena_value(
     return operand, offset + row_bytes
 
 
+def _seconds_of(run: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
 class Bench:
     """A program that multiplies one activation with each of `packed`."""
 
@@ -99,16 +106,14 @@ class Bench:
 
     def seconds(self, num_runs: int) -> float:
         """Of all products together: the best run, less the best quantisation."""
-        whole = min(self._run(None) for _ in range(num_runs))
-        return whole - min(self._run(self._num_before) for _ in range(num_runs))
+        whole = min(_seconds_of(self.run) for _ in range(num_runs))
+        return whole - min(_seconds_of(self._run_before) for _ in range(num_runs))
 
-    def _run(self, num_instructions: int | None) -> float:
-        start = time.perf_counter()
-        if num_instructions is None:
-            self._program.run(self._step, self.rows, 1, 1)
-        else:
-            self._program.run_until(self._step, self.rows, 1, 1, num_instructions)
-        return time.perf_counter() - start
+    def run(self) -> None:
+        self._program.run(self._step, self.rows, 1, 1)
+
+    def _run_before(self) -> None:
+        self._program.run_until(self._step, self.rows, 1, 1, self._num_before)
 
 
 def matrices_for(

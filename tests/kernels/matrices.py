@@ -63,8 +63,9 @@ def pack(
     columns: int,
     target: str | None = None,
     row_order: I32 | None = None,
+    level: str | None = None,
 ) -> _native.PackedMatrix:
-    """The tensor [rows, columns] in its own format, or in `target`."""
+    """The tensor [rows, columns] in its own format, or in `target`, to which `level` rounds it."""
     return _native.PackedMatrix.pack(
         thread_pool(1),
         type_name,
@@ -73,6 +74,8 @@ def pack(
         columns,
         target or type_name,
         row_order,
+        None,
+        level,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from gguf import GGMLQuantizationType, quants
 
 from tests.kernels import matrices
-from tests.kernels.harness import F32
+from tests.kernels.harness import F32, LEVELS
 
 TARGETS = ["Q8_0", "Q4_0", "Q4_1", "Q4_K"]
 
@@ -20,9 +20,10 @@ def normal(seed: int, rows: int, columns: int) -> F32:
     return np.random.default_rng(seed).standard_normal((rows, columns)).astype(np.float32)
 
 
-def rounded(values: F32, target: str) -> F32:
+def rounded(values: F32, target: str, level: str | None = None) -> F32:
     rows, columns = values.shape
-    return matrices.pack("F32", values.view(np.uint8), rows, columns, target=target).unpack()
+    data = values.view(np.uint8)
+    return matrices.pack("F32", data, rows, columns, target=target, level=level).unpack()
 
 
 def relative_error(values: F32, target: str) -> float:
@@ -38,6 +39,27 @@ def test_values_are_those_of_ggmls_reference_quantiser(target: str, scale: float
     values[4, 1:64:2] = -0.5 * scale
     kind = GGMLQuantizationType[target]
     assert (rounded(values, target) == quants.dequantize(quants.quantize(values, kind), kind)).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("target", [*TARGETS, "F16", "BF16"])
+def test_every_level_rounds_to_the_same_bits(level: str, target: str) -> None:
+    values = normal(8, 40, 768) * np.float32(0.02)
+    values[0, :64] = 0
+    values[1, :64] = [0.01, -0.01] * 32  # ties, and two of the largest magnitude
+    values[2] = np.abs(values[2])
+    values[3] *= np.float32(1e-6)
+    assert (rounded(values, target, level) == rounded(values, target, "scalar")).all()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("target", ["F16", "BF16"])
+@pytest.mark.parametrize("columns", [1, 37, 64])
+def test_halves_are_those_of_the_gguf_package(level: str, target: str, columns: int) -> None:
+    values = normal(9, 18, columns)
+    values[3] *= np.float32(1e-7)  # subnormal in float16
+    expected = matrices.dequantized(target, matrices.as_type(target, values))
+    assert (rounded(values, target, level) == expected).all()
 
 
 @pytest.mark.parametrize("source", ["F16", "BF16"])

@@ -92,13 +92,15 @@ class PackedMatrix:
         target_format: str,
         row_order: I32 | None = None,
         memory: WeightMemory | None = None,
+        level: str | None = None,
     ) -> PackedMatrix:
         """Pack a row-major GGUF tensor.
 
         `target_format` is `source_type` (kept without loss) or "F32", "F16", "BF16" (dequantised),
         or, for a float source, "Q8_0", "Q4_0", "Q4_1" or "Q4_K" (rounded).
         Output row i is source row `row_order[i]`. Without `memory` the matrix gets a mapping of
-        its own. Raises ValueError on sizes that do not fit.
+        its own. `level` rounds, the fastest if not given; every one makes the same bits. Raises
+        ValueError on sizes that do not fit.
         """
     def unpack(self) -> F32:
         """The values, exactly as the kernels see them, [rows, columns]."""

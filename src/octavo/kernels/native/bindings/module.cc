@@ -68,7 +68,8 @@ NumpyF32 dequantize_array(const std::string& type_name, const Array<uint8_t, 1>&
 
 Matrix pack_matrix(ThreadPool& pool, const std::string& source_type, const Array<uint8_t, 1>& data,
                    int64_t rows, int64_t columns, const std::string& target_format,
-                   const std::optional<Array<int32_t, 1>>& row_order, WeightMemory* memory) {
+                   const std::optional<Array<int32_t, 1>>& row_order, WeightMemory* memory,
+                   const std::optional<std::string>& level) {
   MatrixSource source{parse_format(source_type), reinterpret_cast<const std::byte*>(data.data()),
                       static_cast<int64_t>(data.nbytes()), nullptr};
   if (row_order.has_value()) {
@@ -79,9 +80,11 @@ Matrix pack_matrix(ThreadPool& pool, const std::string& source_type, const Array
     source.row_order = row_order->data();
   }
   const WeightFormat target = parse_format(target_format);
+  static const Level fastest = available_levels().back();
+  const RoundRow round = (level.has_value() ? find_level(*level) : fastest).round_row;
   const nb::gil_scoped_release release;
   WeightMemory own(0);
-  return Matrix(pool, memory ? *memory : own, source, rows, columns, target);
+  return Matrix(pool, memory ? *memory : own, source, rows, columns, target, round);
 }
 
 NumpyF32 unpack_matrix(const Matrix& matrix) {
@@ -401,7 +404,7 @@ void bind_data(nb::module_& m) {
       .def_static("pack", &pack_matrix, nb::arg("pool"), nb::arg("source_type"),
                   nb::arg("data").noconvert(), nb::arg("rows"), nb::arg("columns"),
                   nb::arg("target_format"), nb::arg("row_order").noconvert() = nb::none(),
-                  nb::arg("memory") = nb::none())
+                  nb::arg("memory") = nb::none(), nb::arg("level") = nb::none())
       .def("unpack", &unpack_matrix)
       .def_prop_ro("format", [](const Matrix& x) { return format_name(x.packed().format); })
       .def_prop_ro("shape",

@@ -12,12 +12,12 @@ namespace octavo::gguf {
 // Little-endian fp16 at any address.
 struct Half {
   uint8_t bytes[2];
-  uint16_t bits() const {
+  OCTAVO_HALF_INLINE uint16_t bits() const {
     uint16_t h;
     std::memcpy(&h, bytes, 2);
     return h;
   }
-  float value() const { return f16_to_f32(bits()); }
+  OCTAVO_HALF_INLINE float value() const { return f16_to_f32(bits()); }
 };
 
 struct Q4_0 {

@@ -8,7 +8,6 @@
 #include "formats/gguf_blocks.h"
 #include "formats/half.h"
 #include "formats/packed.h"
-#include "formats/quantize.h"
 
 namespace octavo {
 namespace {
@@ -169,37 +168,15 @@ void transpose_tile(const TileRows& rows, int64_t row_bytes, std::byte* tile) {
   }
 }
 
-void store_number(WeightFormat format, std::byte* tile, int64_t index, float x) {
-  if (format == WeightFormat::kF32) {
-    std::memcpy(tile + 4 * index, &x, 4);
-    return;
-  }
-  const uint16_t half = format == WeightFormat::kF16 ? f32_to_f16(x) : f32_to_bf16(x);
-  std::memcpy(tile + 2 * index, &half, 2);
-}
-
-// Dequantise and round, a piece of K at a time.
-void convert_tile(WeightFormat type, const TileRows& rows, WeightFormat target, int64_t columns,
-                  std::byte* tile) {
-  constexpr int64_t kPiece = 256;  // a whole number of blocks of any type
-  float values[kPiece];
-  for (int row = 0; row < kTileColumns; ++row) {
-    for (int64_t first = 0; first < columns; first += kPiece) {
-      const int64_t count = columns - first < kPiece ? columns - first : kPiece;
-      std::memset(values, 0, sizeof(values));
-      if (rows.rows[row]) {
-        const int64_t offset = first / block_values(type) * block_bytes(type);
-        dequantize(type, rows.rows[row] + offset, count, values);
-      }
-      for (int64_t k = 0; k < count; ++k) {
-        store_number(target, tile, float_index(target, first + k, row), values[k]);
-      }
-    }
-  }
-}
-
-void pack_integers(WeightFormat format, const TileRows& rows, int64_t columns, std::byte* tile) {
+// Rows that have the type they are packed as.
+void pack_rows(WeightFormat format, const TileRows& rows, int64_t columns, std::byte* tile) {
   switch (format) {
+    case WeightFormat::kF32:
+      return transpose_tile<uint32_t>(rows, 4 * columns, tile);
+    case WeightFormat::kF16:
+      return transpose_tile<uint16_t>(rows, 2 * columns, tile);
+    case WeightFormat::kBF16:
+      return transpose_tile<uint32_t>(rows, 2 * columns, tile);
     case WeightFormat::kQ4_0:
       return pack_tile<Q4_0, WeightFormat::kQ4_0>(rows, columns, tile);
     case WeightFormat::kQ4_1:
@@ -216,15 +193,15 @@ void pack_integers(WeightFormat format, const TileRows& rows, int64_t columns, s
       return pack_tile<Q5_K, WeightFormat::kQ5_K>(rows, columns, tile);
     case WeightFormat::kQ6_K:
       return pack_tile<Q6_K, WeightFormat::kQ6_K>(rows, columns, tile);
-    default:
-      return;
   }
 }
 
-// Float rows are rounded to blocks of the target, and these packed as if the file had held them.
-void quantize_tile(WeightFormat type, const TileRows& rows, const PackedMatrix& out,
-                   std::byte* tile) {
-  const int64_t row_bytes = out.columns / block_values(out.format) * block_bytes(out.format);
+// Rows are dequantised and rounded to the target's type, and packed as if the file had held that.
+void convert_tile(WeightFormat type, const TileRows& rows, RoundRow round, const PackedMatrix& out,
+                  std::byte* tile) {
+  // A line more, so that rows of a power of two do not all fall into one cache set.
+  const int64_t row_bytes =
+      out.columns / block_values(out.format) * block_bytes(out.format) + kLineBytes;
   std::vector<float> values(static_cast<size_t>(out.columns));
   std::vector<std::byte> blocks(static_cast<size_t>(kTileColumns * row_bytes));
   TileRows rounded{};
@@ -232,30 +209,24 @@ void quantize_tile(WeightFormat type, const TileRows& rows, const PackedMatrix& 
     if (!rows.rows[row]) continue;
     std::byte* const blocks_of_row = blocks.data() + row * row_bytes;
     dequantize(type, rows.rows[row], out.columns, values.data());
-    quantize_row(out.format, values.data(), out.columns, blocks_of_row);
+    round(out.format, values.data(), out.columns, blocks_of_row);
     rounded.rows[row] = blocks_of_row;
   }
-  pack_integers(out.format, rounded, out.columns, tile);
+  pack_rows(out.format, rounded, out.columns, tile);
 }
 
 }  // namespace
 
 void pack_tiles(WeightFormat source_type, const std::byte* source, const int32_t* row_order,
-                const PackedMatrix& out, int64_t first_tile, int64_t last_tile) {
+                RoundRow round, const PackedMatrix& out, int64_t first_tile, int64_t last_tile) {
   const int64_t row_bytes = out.columns / block_values(source_type) * block_bytes(source_type);
   for (int64_t t = first_tile; t < last_tile; ++t) {
     const TileRows rows = tile_rows(out, source, row_order, row_bytes, t);
     std::byte* tile = const_cast<std::byte*>(out.data) + t * out.tile_bytes;
-    if (out.format != source_type && !is_float(out.format)) {
-      quantize_tile(source_type, rows, out, tile);
-    } else if (out.format != source_type) {
-      convert_tile(source_type, rows, out.format, out.columns, tile);
-    } else if (out.format == WeightFormat::kF16) {
-      transpose_tile<uint16_t>(rows, row_bytes, tile);
-    } else if (is_float(out.format)) {
-      transpose_tile<uint32_t>(rows, row_bytes, tile);
+    if (out.format == source_type) {
+      pack_rows(out.format, rows, out.columns, tile);
     } else {
-      pack_integers(out.format, rows, out.columns, tile);
+      convert_tile(source_type, rows, round, out, tile);
     }
   }
 }

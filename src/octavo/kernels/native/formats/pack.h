@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "octavo/round_row.h"
 #include "octavo/types.h"
 
 namespace octavo {
@@ -29,10 +30,9 @@ bool columns_fit(WeightFormat format, int64_t columns);
 
 // Fill tiles [first_tile, last_tile) of `out` (fields set, memory at out.data writable) from a
 // row-major source. Output row i is source row row_order[i], or i when row_order is null.
-// out.format is source_type, or kF32 / kF16 / kBF16 to dequantise and round, or, for a float
-// source, a type that quantize.h can round to.
+// out.format is source_type or one that `round` makes of floats.
 void pack_tiles(WeightFormat source_type, const std::byte* source, const int32_t* row_order,
-                const PackedMatrix& out, int64_t first_tile, int64_t last_tile);
+                RoundRow round, const PackedMatrix& out, int64_t first_tile, int64_t last_tile);
 
 // Row `row` of a packed matrix as float32, [columns]. Exact: what the kernels multiply with.
 void unpack_row(const PackedMatrix& matrix, int64_t row, float* out);

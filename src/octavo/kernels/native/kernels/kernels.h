@@ -4,6 +4,7 @@
 #include "octavo/levels.h"
 #include "octavo/machine_probe.h"
 #include "octavo/program.h"
+#include "octavo/round_row.h"
 #include "octavo/row_passes.h"
 
 // Every kernel of KERNELS.md that exists. Each is
@@ -43,5 +44,6 @@ OCTAVO_KERNELS(OCTAVO_DECLARE_KERNEL)
 const KernelTable& kernel_table();
 const RowPasses& row_passes();
 const MachineProbe& machine_probe();
+void round_row(WeightFormat target, const float* values, int64_t count, std::byte* blocks);
 
 }  // namespace octavo::OCTAVO_LEVEL

@@ -12,11 +12,12 @@
 #include <sys/auxv.h>
 #endif
 
-#define OCTAVO_DECLARE_LEVEL(level)    \
-  namespace octavo::level {            \
-  const KernelTable& kernel_table();   \
-  const RowPasses& row_passes();       \
-  const MachineProbe& machine_probe(); \
+#define OCTAVO_DECLARE_LEVEL(level)                                \
+  namespace octavo::level {                                        \
+  const KernelTable& kernel_table();                               \
+  const RowPasses& row_passes();                                   \
+  const MachineProbe& machine_probe();                             \
+  void round_row(WeightFormat, const float*, int64_t, std::byte*); \
   }
 OCTAVO_DECLARE_LEVEL(scalar)
 #if defined(OCTAVO_X86)
@@ -75,7 +76,7 @@ bool runs_neon_dotprod() { return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0; }
 }  // namespace
 
 #define OCTAVO_LEVEL_ENTRY(level) \
-  {#level, level::kernel_table, level::row_passes, level::machine_probe}
+  {#level, level::kernel_table, level::row_passes, level::machine_probe, level::round_row}
 
 std::vector<Level> available_levels() {
   std::vector<Level> levels{OCTAVO_LEVEL_ENTRY(scalar)};

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "formats/packed.h"
-#include "formats/quantize.h"
 
 namespace octavo {
 
@@ -80,7 +79,7 @@ void check_source(WeightFormat type, int64_t num_bytes, int64_t rows, int64_t co
 }
 
 Matrix::Matrix(ThreadPool& pool, WeightMemory& memory, const MatrixSource& source, int64_t rows,
-               int64_t columns, WeightFormat target) {
+               int64_t columns, WeightFormat target, RoundRow round) {
   if (source.row_order == nullptr) {
     check_source(source.type, source.num_bytes, rows, columns);
   } else {
@@ -96,7 +95,7 @@ Matrix::Matrix(ThreadPool& pool, WeightMemory& memory, const MatrixSource& sourc
   std::atomic<int64_t> next{0};
   pool.run([&](int, int64_t) {
     for (int64_t tile; (tile = next.fetch_add(kTilesPerItem)) < packed_.num_tiles;) {
-      pack_tiles(source.type, source.data, source.row_order, packed_, tile,
+      pack_tiles(source.type, source.data, source.row_order, round, packed_, tile,
                  std::min(tile + kTilesPerItem, packed_.num_tiles));
     }
   });

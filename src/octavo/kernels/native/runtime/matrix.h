@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "formats/pack.h"
+#include "octavo/round_row.h"
 #include "octavo/types.h"
 #include "runtime/thread_pool.h"
 #include "runtime/weight_memory.h"
@@ -23,9 +24,10 @@ struct MatrixSource {
 
 class Matrix {
  public:
-  // Throws std::invalid_argument when sizes or formats do not fit each other.
+  // `round` makes the target's rows of another source's. Throws std::invalid_argument when sizes or
+  // formats do not fit each other.
   Matrix(ThreadPool& pool, WeightMemory& memory, const MatrixSource& source, int64_t rows,
-         int64_t columns, WeightFormat target);
+         int64_t columns, WeightFormat target, RoundRow round);
 
   const PackedMatrix& packed() const { return packed_; }
   int64_t num_bytes() const { return packed_.num_tiles * packed_.tile_bytes; }

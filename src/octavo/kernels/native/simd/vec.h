@@ -97,6 +97,8 @@ OCTAVO_INLINE F32x16 round_even(F32x16 a) {
 }
 OCTAVO_INLINE F32x16 to_f32(I32x16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 OCTAVO_INLINE I32x16 to_i32(F32x16 a) { return {_mm512_cvtps_epi32(a.v)}; }
+// Towards 0.
+OCTAVO_INLINE I32x16 truncate(F32x16 a) { return {_mm512_cvttps_epi32(a.v)}; }
 OCTAVO_INLINE F32x16 bits_to_f32(I32x16 a) { return {_mm512_castsi512_ps(a.v)}; }
 OCTAVO_INLINE I32x16 zero_i32() { return {_mm512_setzero_si512()}; }
 OCTAVO_INLINE I32x16 splat_i32(int32_t x) { return {_mm512_set1_epi32(x)}; }
@@ -226,6 +228,9 @@ OCTAVO_INLINE F32x16 round_even(F32x16 x) {
 }
 OCTAVO_INLINE F32x16 to_f32(I32x16 x) { return {_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
 OCTAVO_INLINE I32x16 to_i32(F32x16 x) { return {_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
+OCTAVO_INLINE I32x16 truncate(F32x16 x) {
+  return {_mm256_cvttps_epi32(x.a), _mm256_cvttps_epi32(x.b)};
+}
 OCTAVO_INLINE F32x16 bits_to_f32(I32x16 x) {
   return {_mm256_castsi256_ps(x.a), _mm256_castsi256_ps(x.b)};
 }

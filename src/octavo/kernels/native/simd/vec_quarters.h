@@ -120,6 +120,9 @@ OCTAVO_INLINE I32x16 to_i32(F32x16 a) {
   return quarters<I32x16>(
       [&](int i) { return __builtin_convertvector(round_even_quarter(a.q[i]), I32x4); });
 }
+OCTAVO_INLINE I32x16 truncate(F32x16 a) {
+  return quarters<I32x16>([&](int i) { return __builtin_convertvector(a.q[i], I32x4); });
+}
 OCTAVO_INLINE I32x16 splat_i32(int32_t x) {
   return quarters<I32x16>([=](int) { return I32x4{x, x, x, x}; });
 }

@@ -8,6 +8,7 @@
 
 #include "octavo/machine_probe.h"
 #include "octavo/program.h"
+#include "octavo/round_row.h"
 #include "octavo/row_passes.h"
 
 namespace octavo {
@@ -25,6 +26,7 @@ struct Level {
   const KernelTable& (*table)();
   const RowPasses& (*row_passes)();
   const MachineProbe& (*machine_probe)();
+  RoundRow round_row;
 };
 
 // Levels that this build holds and this processor runs, slowest first as far as that was measured;

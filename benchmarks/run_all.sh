@@ -6,8 +6,8 @@
 #
 # DIR holds the GGUF files; qwen2.5-0.5b-q4_0.gguf (for OpenVINO), smollm2-bf16.gguf, qwen2.5-0.5b-bf16.gguf and the
 # folders hf/smollm2-135m, hf/qwen2.5-coder-0.5b (for vLLM, transformers) where their peers are to run.
-# About 35 minutes on two quiet cores for the default parts. The others: local (6 minutes), bf16 (10), bf16-serving (14),
-# prefix-vllm (8), accuracy (30). PYTHON names the interpreter that has octavo.
+# About 35 minutes on two quiet cores for the default parts. The others: local (6 minutes; 20 without AVX-512), bf16 (10),
+# bf16-serving (14), prefix-vllm (8), accuracy (30). PYTHON names the interpreter that has octavo.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
@@ -70,7 +70,7 @@ prefix() { # prefix SECONDS NAME MODEL ARGUMENT...: llama-server computes the be
 bench() { # bench NAME COMMAND ARGUMENT...
   local name=$1
   shift
-  step 120 "$name" "$python" -m octavo bench "$@" --output "$out/$name.json"
+  step 420 "$name" "$python" -m octavo bench "$@" --output "$out/$name.json"
 }
 peer() { [ -z "$2" ] || printf '%s\n' "$1" "$2"; } # peer FLAG VALUE: nothing without a value
 
@@ -96,7 +96,7 @@ for part in $parts; do
         bench "$name-latency" latency "${!name}" --contexts 128 512 2048 --batch-sizes 1 2 4 8 16 32 --repeats 2 \
           --decode-steps 8 --max-prompt-tokens 4096
         bench "$name-startup" startup "${!name}"
-        step 60 "$name-profile" "$python" -m benchmarks.step_profile "${!name}" --json "$out/$name-profile.json"
+        step 150 "$name-profile" "$python" -m benchmarks.step_profile "${!name}" --json "$out/$name-profile.json"
       done
       ;;
     bf16)

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -26,6 +27,16 @@ def litellm() -> Any:
         module: Any = importlib.import_module("litellm")
     module.suppress_debug_info = True
     return module
+
+
+@pytest.fixture(autouse=True)
+def event_loop_of_this_thread() -> Iterator[None]:
+    """One that is closed: litellm asks for the thread's, which makes one if none was ever set."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
 
 
 def _at(url: str, provider: str = "openai") -> dict[str, Any]:

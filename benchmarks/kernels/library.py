@@ -15,6 +15,7 @@ import argparse
 import os
 import statistics
 import time
+import timeit
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -68,12 +69,7 @@ def burst(product: Product) -> float:
     """Seconds of the median run."""
     time.sleep(REST_SECONDS)
     product()
-    times = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        product()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(timeit.repeat(product, number=1, repeat=RUNS))
 
 
 def compare(shape: Shape, level: str, threads: int, bursts: int) -> str:

@@ -13,8 +13,7 @@ has that, else in float32.
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+import timeit
 from dataclasses import dataclass
 
 import gguf
@@ -62,12 +61,6 @@ def arena_value(
     return operand, offset + row_bytes
 
 
-def _seconds_of(run: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
-
-
 class Bench:
     """A program that multiplies one activation with each of `packed`."""
 
@@ -106,8 +99,8 @@ class Bench:
 
     def seconds(self, num_runs: int) -> float:
         """Of all products together: the best run, less the best quantisation."""
-        whole = min(_seconds_of(self.run) for _ in range(num_runs))
-        return whole - min(_seconds_of(self._run_before) for _ in range(num_runs))
+        whole = min(timeit.repeat(self.run, number=1, repeat=num_runs))
+        return whole - min(timeit.repeat(self._run_before, number=1, repeat=num_runs))
 
     def run(self) -> None:
         self._program.run(self._step, self.rows, 1, 1)

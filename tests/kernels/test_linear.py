@@ -111,6 +111,22 @@ def test_every_row_count_multiplies_and_a_row_never_depends_on_it(
         assert (run_linear(level, x[i : i + 1], [(packed, None)]) == whole[i]).all()
 
 
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("type_name", matrices.FLOAT_FORMATS)
+def test_rows_beyond_what_a_worker_keeps_packed_never_depend_on_each_other(
+    level: str, type_name: str
+) -> None:
+    """96 rows of 64 KiB are several blocks of panels for one worker, and for each of two."""
+    rng = np.random.default_rng(11)
+    packed = random_matrix(rng, type_name, 33, 16384)
+    x = normal(rng, 96, 16384)
+    whole = run_linear(level, x, [(packed, None)])
+    assert_close(whole, *multiplied(level, x, packed))
+    assert (run_linear(level, x, [(packed, None)], num_threads=2) == whole).all()
+    for i in (0, 50, 95):
+        assert (run_linear(level, x[i : i + 1], [(packed, None)]) == whole[i]).all()
+
+
 @pytest.mark.skipif("amx" not in LEVELS, reason="the processor has no tile registers")
 @pytest.mark.parametrize("type_name", matrices.INTEGER_FORMATS)
 @pytest.mark.parametrize("rows", [8, 15, 16, 33])

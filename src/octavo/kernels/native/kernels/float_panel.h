@@ -67,6 +67,7 @@ class ActivationPanels {
   struct Slots {
     static constexpr int64_t kLineColumns = kBf16 ? 2 * kLanes : kLanes;
     static constexpr int kMaxSlots = 256;
+    static_assert(kFloatShares.panels <= kMinScratchBytes / 3 * 2);  // a block is packed once
     static_assert(kMaxFloatColumns / kLineColumns * kRowBlock * kLineBytes <=
                   kMinScratchBytes / 3 * (kBf16 ? 1 : 2));
 

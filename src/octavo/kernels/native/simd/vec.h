@@ -292,7 +292,7 @@ OCTAVO_INLINE void store_i8(int8_t* p, I32x16 x) {
 
 #endif
 
-// sum += x * *factor, rounded once.
+// sum = fma(x, splat(*factor), sum).
 OCTAVO_INLINE void add_scaled(F32x16& sum, F32x16 x, const float* factor) {
 #if defined(OCTAVO_AVX2)
   // As text, because the compiler would put sums where factors were and run out of registers.
